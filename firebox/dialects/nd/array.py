@@ -1,0 +1,488 @@
+"""`ArrayLike`, the operator protocol that rules and public functions are written against.
+
+`Value` (inserts nd ops into IR) and the frontend's `Tensor` (records them) both implement it, so a rule, a function or a
+layer is written once. Everything here is one primitive or a few; bigger functions live in the frontend.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from firebox import dims, dtypes
+from firebox.dialects.nd.aval import Aval, Shape
+from firebox.dialects.nd.base import lookup
+from firebox.dialects.nd.params import Literal
+from firebox.dims import DimLike
+from firebox.dtypes import DType, as_dtype, result_type
+from firebox.errors import DTypeError, IndexRangeError, ShapeError
+
+if TYPE_CHECKING:
+    from firebox.dialects.nd.base import NdOp
+
+Axes = int | Sequence[int] | None
+Scalar = bool | int | float
+
+
+class ArrayLike:
+    """An array value known by its `aval`. Subclasses implement `apply`."""
+
+    __slots__ = ()
+    __array_priority__ = 1000  # numpy_array * tensor asks the tensor
+
+    @property
+    def aval(self) -> Aval:
+        raise NotImplementedError
+
+    def apply(self, op: "type[NdOp]", operands: Sequence["ArrayLike"], params: dict[str, Any]) -> tuple[Self, ...]:
+        """Append one op; operands are of the same implementation as ``self``."""
+        raise NotImplementedError
+
+    # ---- facts ---------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Shape:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.aval.dtype
+
+    @property
+    def rank(self) -> int:
+        return len(self.aval.shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.aval.shape)
+
+    @property
+    def size(self) -> DimLike:
+        return self.aval.size
+
+    # ---- plumbing ------------------------------------------------------------------------------------------------
+
+    def one(self, name: str, *operands: "ArrayLike", **params: Any) -> Self:
+        """Apply the op of that name (without ``nd.``) and return its single result."""
+        return self.apply(lookup(f"nd.{name}"), operands, params)[0]
+
+    def literal(self, value: Scalar | np.generic, dtype: DType | None = None) -> Self:
+        """A 0-d constant of ``dtype`` (default: the array's)."""
+        array = np.asarray(value).astype((dtype or self.dtype).numpy)
+        return self.one("constant", value=Literal.of(array))
+
+    def lift(self, value: Any) -> "ArrayLike":
+        """Another operand of a binary op as an array: Python scalars are weak and take this array's type by kind."""
+        if isinstance(value, ArrayLike):
+            return value
+        if isinstance(value, bool | np.bool_):
+            return self.literal(bool(value), dtypes.bool_ if self.dtype.is_bool else self.dtype)
+        if isinstance(value, int):
+            return self.literal(value, dtypes.i64 if self.dtype.is_bool else self.dtype)
+        if isinstance(value, float):
+            return self.literal(value, self.dtype if self.dtype.is_float else dtypes.f32)
+        raise DTypeError("not an operand", expected="an array or a number", found=type(value).__name__)
+
+    def _binary(self, name: str, other: Any, swap: bool = False) -> Self:
+        right = self.lift(other)
+        dtype = result_type(self.dtype, right.dtype)
+        a, b = self.astype(dtype), right.astype(dtype)
+        return self.one(name, b, a) if swap else self.one(name, a, b)
+
+    def _float(self) -> Self:
+        return self if self.dtype.is_float else self.astype(dtypes.f32)
+
+    def axes(self, axis: Axes) -> tuple[int, ...]:
+        """Axes as sorted non-negative integers; None is all.
+
+        Raises:
+            IndexRangeError: out of range. ShapeError: named twice.
+        """
+        if axis is None:
+            return tuple(range(self.rank))
+        given = (axis,) if isinstance(axis, int) else tuple(axis)
+        found = tuple(sorted(normalize_axis(a, self.rank) for a in given))
+        if len(set(found)) != len(found):
+            raise ShapeError("an axis is named twice", found=given)
+        return found
+
+    # ---- arithmetic ----------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Self:
+        return self._binary("add", other)
+
+    def __radd__(self, other: Any) -> Self:
+        return self._binary("add", other, swap=True)
+
+    def __sub__(self, other: Any) -> Self:
+        return self._binary("sub", other)
+
+    def __rsub__(self, other: Any) -> Self:
+        return self._binary("sub", other, swap=True)
+
+    def __mul__(self, other: Any) -> Self:
+        return self._binary("mul", other)
+
+    def __rmul__(self, other: Any) -> Self:
+        return self._binary("mul", other, swap=True)
+
+    def __truediv__(self, other: Any) -> Self:
+        return self._float()._binary("div", other if isinstance(other, float) else self._float().lift(other)._float())
+
+    def __rtruediv__(self, other: Any) -> Self:
+        return self._float()._binary("div", other, swap=True)
+
+    def __floordiv__(self, other: Any) -> Self:
+        return self._binary("floordiv", other)
+
+    def __rfloordiv__(self, other: Any) -> Self:
+        return self._binary("floordiv", other, swap=True)
+
+    def __mod__(self, other: Any) -> Self:
+        return self._binary("mod", other)
+
+    def __rmod__(self, other: Any) -> Self:
+        return self._binary("mod", other, swap=True)
+
+    def __pow__(self, other: Any) -> Self:
+        if isinstance(other, int | float) and not isinstance(other, bool):
+            return self._power(other)
+        return self._binary("pow", other)
+
+    def __rpow__(self, other: Any) -> Self:
+        return self._binary("pow", other, swap=True)
+
+    def _power(self, exponent: int | float) -> Self:
+        """Small constant exponents are products and roots: exact, and differentiable at 0."""
+        if exponent == 2:
+            return self * self
+        if exponent == 1:
+            return self
+        if exponent == 0.5:
+            return self._float().sqrt()
+        if exponent == 3:
+            return self * self * self
+        if exponent == -1 and self.dtype.is_float:
+            return 1.0 / self
+        return self._binary("pow", exponent)
+
+    def __neg__(self) -> Self:
+        return self.one("neg", self)
+
+    def __pos__(self) -> Self:
+        return self
+
+    def __abs__(self) -> Self:
+        return self.one("abs", self)
+
+    def __invert__(self) -> Self:
+        return self.one("logical_not" if self.dtype.is_bool else "bitwise_not", self)
+
+    def __and__(self, other: Any) -> Self:
+        return self._binary("bitwise_and", other)
+
+    def __or__(self, other: Any) -> Self:
+        return self._binary("bitwise_or", other)
+
+    def __xor__(self, other: Any) -> Self:
+        return self._binary("bitwise_xor", other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __lshift__(self, other: Any) -> Self:
+        return self._binary("shift_left", other)
+
+    def __rshift__(self, other: Any) -> Self:
+        return self._binary("shift_right", other)
+
+    def __eq__(self, other: Any) -> Self:  # type: ignore[override]
+        return self._binary("eq", other)
+
+    def __ne__(self, other: Any) -> Self:  # type: ignore[override]
+        return self._binary("ne", other)
+
+    __hash__ = object.__hash__
+
+    def __lt__(self, other: Any) -> Self:
+        return self._binary("lt", other)
+
+    def __le__(self, other: Any) -> Self:
+        return self._binary("le", other)
+
+    def __gt__(self, other: Any) -> Self:
+        return self._binary("gt", other)
+
+    def __ge__(self, other: Any) -> Self:
+        return self._binary("ge", other)
+
+    def maximum(self, other: Any) -> Self:
+        """Element-wise maximum; NaN wins, as in NumPy."""
+        return self._binary("max", other)
+
+    def minimum(self, other: Any) -> Self:
+        """Element-wise minimum; NaN wins, as in NumPy."""
+        return self._binary("min", other)
+
+    def clip(self, low: Any = None, high: Any = None) -> Self:
+        """Values held between the bounds; None is no bound."""
+        result = self if low is None else self.maximum(low)
+        return result if high is None else result.minimum(high)
+
+    def where(self, a: Any, b: Any) -> Self:
+        """``a`` where this (bool) is true, else ``b``; all three broadcast."""
+        if not isinstance(a, ArrayLike) and not isinstance(b, ArrayLike):
+            a = self.literal(a, dtypes.f32 if isinstance(a, float) or isinstance(b, float) else dtypes.i64)
+        first, second = (a, a.lift(b)) if isinstance(a, ArrayLike) else (b.lift(a), b)
+        dtype = result_type(first.dtype, second.dtype)
+        return self.one("select", self.astype(dtypes.bool_), first.astype(dtype), second.astype(dtype))
+
+    # ---- element-wise functions ----------------------------------------------------------------------------------
+
+    def astype(self, dtype: object) -> Self:
+        """Cast; float to integer truncates and saturates, NaN becomes 0."""
+        target = as_dtype(dtype)
+        return self if target is self.dtype else self.one("cast", self, dtype=target)
+
+    def bitcast(self, dtype: object) -> Self:
+        """The same bits as another type of the same size."""
+        return self.one("bitcast", self, dtype=as_dtype(dtype))
+
+    def abs(self) -> Self:
+        return self.one("abs", self)
+
+    def sign(self) -> Self:
+        return self.one("sign", self)
+
+    def exp(self) -> Self:
+        return self._float().one("exp", self._float())
+
+    def expm1(self) -> Self:
+        return self._float().one("expm1", self._float())
+
+    def log(self) -> Self:
+        return self._float().one("log", self._float())
+
+    def log1p(self) -> Self:
+        return self._float().one("log1p", self._float())
+
+    def sqrt(self) -> Self:
+        return self._float().one("sqrt", self._float())
+
+    def rsqrt(self) -> Self:
+        return self._float().one("rsqrt", self._float())
+
+    def sin(self) -> Self:
+        return self._float().one("sin", self._float())
+
+    def cos(self) -> Self:
+        return self._float().one("cos", self._float())
+
+    def tanh(self) -> Self:
+        return self._float().one("tanh", self._float())
+
+    def erf(self) -> Self:
+        return self._float().one("erf", self._float())
+
+    def sigmoid(self) -> Self:
+        return self._float().one("sigmoid", self._float())
+
+    def floor(self) -> Self:
+        return self.one("floor", self)
+
+    def ceil(self) -> Self:
+        return self.one("ceil", self)
+
+    def round(self) -> Self:
+        """To the nearest integer, halves to even."""
+        return self.one("round", self)
+
+    def trunc(self) -> Self:
+        return self.one("trunc", self)
+
+    def isnan(self) -> Self:
+        return self.one("isnan", self)
+
+    def isinf(self) -> Self:
+        return self.one("isinf", self)
+
+    def isfinite(self) -> Self:
+        return self.one("isfinite", self)
+
+    # ---- reductions ----------------------------------------------------------------------------------------------
+
+    def _reduce(self, name: str, axis: Axes, keepdims: bool) -> Self:
+        axes = self.axes(axis)
+        if not axes:
+            return self
+        return self.one(name, self, axes=axes, keepdims=keepdims)
+
+    def sum(self, axis: Axes = None, keepdims: bool = False) -> Self:
+        """Sum over axes; small integers and bools are summed as i64."""
+        wide = self.astype(dtypes.i64) if not self.dtype.is_float and self.dtype.itemsize < 8 else self
+        return wide._reduce("reduce_sum", axis, keepdims)
+
+    def prod(self, axis: Axes = None, keepdims: bool = False) -> Self:
+        """Product over axes; small integers and bools are multiplied as i64."""
+        wide = self.astype(dtypes.i64) if not self.dtype.is_float and self.dtype.itemsize < 8 else self
+        return wide._reduce("reduce_prod", axis, keepdims)
+
+    def max(self, axis: Axes = None, keepdims: bool = False) -> Self:
+        return self._reduce("reduce_max", axis, keepdims)
+
+    def min(self, axis: Axes = None, keepdims: bool = False) -> Self:
+        return self._reduce("reduce_min", axis, keepdims)
+
+    def any(self, axis: Axes = None, keepdims: bool = False) -> Self:
+        return self.astype(dtypes.bool_)._reduce("reduce_any", axis, keepdims)
+
+    def all(self, axis: Axes = None, keepdims: bool = False) -> Self:
+        return self.astype(dtypes.bool_)._reduce("reduce_all", axis, keepdims)
+
+    def mean(self, axis: Axes = None, keepdims: bool = False) -> Self:
+        """Arithmetic mean as a float; the mean of nothing is NaN."""
+        x = self._float()
+        count = dims.product(self.shape[a] for a in self.axes(axis))
+        total = x.sum(axis, keepdims)
+        return total * (1.0 / count if count else float("nan")) if isinstance(count, int) else total / x.size_of(count)
+
+    def size_of(self, value: DimLike) -> Self:
+        """A dim expression as a 0-d array of this array's type."""
+        return self.one("dim_size", size=(value,), dtype=self.dtype)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Self:
+        """Index (i64) of the first maximum; over everything flattened when axis is None."""
+        return self._arg("argmax", axis, keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Self:
+        """Index (i64) of the first minimum."""
+        return self._arg("argmin", axis, keepdims)
+
+    def _arg(self, name: str, axis: int | None, keepdims: bool) -> Self:
+        x = self.reshape((self.size,)) if axis is None else self
+        return x.one(name, x, axes=x.axes(0 if axis is None else axis), keepdims=keepdims)
+
+    def cumsum(self, axis: int = 0) -> Self:
+        return self._scan("cumsum", axis)
+
+    def cumprod(self, axis: int = 0) -> Self:
+        return self._scan("cumprod", axis)
+
+    def cummax(self, axis: int = 0) -> Self:
+        return self._scan("cummax", axis)
+
+    def cummin(self, axis: int = 0) -> Self:
+        return self._scan("cummin", axis)
+
+    def _scan(self, name: str, axis: int) -> Self:
+        return self.one(name, self, axis=normalize_axis(axis, self.rank), reverse=False)
+
+    # ---- shape and movement --------------------------------------------------------------------------------------
+
+    def reshape(self, *shape: Any) -> Self:
+        """The same elements in row-major order under another shape; one dim may be -1."""
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        full = resolve_shape(self.shape, tuple(wanted))
+        return self if full == self.shape else self.one("reshape", self, shape=full)
+
+    def flatten(self, start: int = 0, end: int = -1) -> Self:
+        """Merge the dims from ``start`` to ``end`` (both included) into one."""
+        if self.rank == 0:
+            return self.reshape((1,))
+        first, last = normalize_axis(start, self.rank), normalize_axis(end, self.rank)
+        merged = dims.product(self.shape[first : last + 1])
+        return self.reshape((*self.shape[:first], merged, *self.shape[last + 1 :]))
+
+    def transpose(self, *axes: Any) -> Self:
+        """Permute the dims; without arguments reverse them."""
+        wanted = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
+        order = tuple(normalize_axis(a, self.rank) for a in wanted) or tuple(reversed(range(self.rank)))
+        if order == tuple(range(self.rank)):
+            return self
+        return self.one("transpose", self, permutation=order)
+
+    @property
+    def T(self) -> Self:
+        return self.swapaxes(-1, -2) if self.rank >= 2 else self
+
+    def swapaxes(self, a: int, b: int) -> Self:
+        order = list(range(self.rank))
+        first, second = normalize_axis(a, self.rank), normalize_axis(b, self.rank)
+        order[first], order[second] = order[second], order[first]
+        return self.transpose(tuple(order))
+
+    def broadcast_to(self, shape: Sequence[DimLike]) -> Self:
+        wanted = tuple(shape)
+        return self if wanted == self.shape else self.one("broadcast_to", self, shape=wanted)
+
+    def expand_dims(self, axis: int) -> Self:
+        """Insert a dim of size 1."""
+        at = normalize_axis(axis, self.rank + 1)
+        return self.reshape((*self.shape[:at], 1, *self.shape[at:]))
+
+    def squeeze(self, axis: Axes = None) -> Self:
+        """Drop dims of size 1: the named ones, or all."""
+        drop = self.axes(axis) if axis is not None else tuple(k for k, d in enumerate(self.shape) if d == 1)
+        bad = [k for k in drop if self.shape[k] != 1]
+        if bad:
+            raise ShapeError("only dims of size 1 can be squeezed", found=f"size {self.shape[bad[0]]} at axis {bad[0]}")
+        return self.reshape(tuple(d for k, d in enumerate(self.shape) if k not in drop))
+
+    def slice(self, start: Sequence[DimLike], stop: Sequence[DimLike], step: Sequence[int] | None = None) -> Self:
+        """``x[start:stop:step]`` in each dim, with non-negative bounds and positive steps."""
+        steps = tuple(step) if step is not None else (1,) * self.rank
+        whole = all(a == 0 and b == d and s == 1 for a, b, s, d in zip(start, stop, steps, self.shape, strict=True))
+        return self if whole else self.one("slice", self, start=tuple(start), stop=tuple(stop), step=steps)
+
+    def pad(self, low: Sequence[DimLike], high: Sequence[DimLike], value: Scalar = 0) -> Self:
+        """Surround with a value; ``low``/``high`` elements before and after in each dim, all >= 0."""
+        if all(a == 0 for a in (*low, *high)):
+            return self
+        fill = Literal.of(np.asarray(value).astype(self.dtype.numpy))
+        return self.one("pad", self, low=tuple(low), high=tuple(high), value=fill)
+
+    def flip(self, axis: Axes = None) -> Self:
+        axes = self.axes(axis)
+        return self.one("flip", self, axes=axes) if axes else self
+
+    def take(self, indices: "ArrayLike", axis: int = 0) -> Self:
+        """Rows picked by an integer array along an axis; shape ``x.shape[:axis] + indices.shape + x.shape[axis+1:]``."""
+        return self.one("gather", self, indices, axis=normalize_axis(axis, self.rank))
+
+    def take_along_axis(self, indices: "ArrayLike", axis: int = -1) -> Self:
+        """``out[.., i, ..] = x[.., indices[.., i, ..], ..]``; other dims equal or broadcast."""
+        return self.one("take_along_axis", self, indices, axis=normalize_axis(axis, self.rank))
+
+    def scatter_add(self, indices: "ArrayLike", updates: "ArrayLike", axis: int = 0) -> Self:
+        """Add ``updates`` to the rows that `take` with the same indices would read; in index order, deterministic."""
+        return self.one("scatter_add", self, indices, updates, axis=normalize_axis(axis, self.rank))
+
+
+def normalize_axis(axis: int, rank: int) -> int:
+    """A non-negative axis.
+
+    Raises:
+        IndexRangeError: not in [-rank, rank).
+    """
+    if not -rank <= axis < rank:
+        raise IndexRangeError("axis out of range", expected=f"-{rank} <= axis < {rank}", found=axis)
+    return axis % rank if rank else 0
+
+
+def resolve_shape(old: Shape, new: Shape) -> Shape:
+    """Fill in a -1 and check that the number of elements stays.
+
+    Raises:
+        ShapeError: the sizes differ, or more than one dim is -1.
+    """
+    unknown = [k for k, d in enumerate(new) if d == -1]
+    total = dims.product(old)
+    if len(unknown) > 1:
+        raise ShapeError("only one dim may be -1", op="reshape", found=new)
+    if unknown:
+        rest = dims.product(d for d in new if d != -1)
+        if rest == 0 or dims.mod(total, rest) != 0:
+            raise ShapeError("the size is not divisible", op="reshape", expected=f"{total} elements", found=new)
+        new = tuple(dims.floordiv(total, rest) if d == -1 else d for d in new)
+    if dims.product(new) != total:
+        raise ShapeError("the number of elements must stay", op="reshape", expected=f"{total} elements of {old}", found=new)
+    return new

@@ -1,0 +1,232 @@
+"""Running what is pending: a program ends at a read, at `flush`, or when too much is pending.
+
+The outputs of a program are the values that somebody still holds. Programs are kept by their plan's key; Python numbers in
+them are compiled in at first, and become inputs once a program comes again with other numbers.
+"""
+
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from firebox import dims
+from firebox.errors import FireboxError
+from firebox.frontend.backends import Compiled, backend_of
+from firebox.frontend.plan import Key, Plan, Planner
+from firebox.frontend.stats import COUNTERS
+from firebox.frontend.trace import PENDING, Failure, LeafVar, Node, ScalarVar, Var
+from firebox.runtime.device import Device
+from firebox.runtime.memory import POOL, Buffer
+
+MAX_PENDING = 4096
+"""Recorded values after which a program is ended."""
+_MAX_FAMILIES = 4096
+_MAX_VARIANTS = 4
+_ALONE = 3  # references to a buffer that only a list holds: the list's, the loop variable's, the call's
+
+_lock = threading.RLock()
+
+
+# ---- reading -----------------------------------------------------------------------------------------------------
+
+
+def buffer_of(var: Var) -> Buffer:
+    """The memory of a value, computed now if it is pending.
+
+    Raises:
+        TraceError: the value depends on the arguments of a function being traced. FireboxError: its program failed.
+    """
+    buffer = var.buffer
+    if buffer is None:
+        if type(var) is ScalarVar:
+            return scalar_buffer(var)
+        flat = view_base(var)
+        if flat is not None:
+            return _view(buffer_of(flat), var)
+        run([var])
+        buffer = var.buffer
+    if type(buffer) is Failure:
+        raise buffer.error
+    return cast(Buffer, buffer)
+
+
+def scalar_buffer(var: ScalarVar) -> Buffer:
+    """A new 0-d buffer with a number."""
+    buffer = POOL.allocate(len(var.data))
+    buffer.as_numpy(np.dtype(np.uint8), (len(var.data),), writable=True, internal=True)[:] = list(var.data)
+    return buffer
+
+
+def view_base(var: Var) -> Var | None:
+    """The flat value that a pending value is a view of, if it is one."""
+    node = var.node
+    return node.operands[0] if node is not None and node.entry.is_view else None
+
+
+def _view(flat: Buffer, var: Var) -> Buffer:
+    assert var.node is not None
+    size = dims.evaluate(var.aval.nbytes, {})
+    (offset,) = var.node.entry.params["offset"]
+    return flat.view(offset * var.aval.dtype.itemsize, size)
+
+
+# ---- programs ----------------------------------------------------------------------------------------------------
+
+
+def flush(*cells: Any) -> None:
+    """End the program: launch everything that is pending and held. ``cells`` are among it already; they may be named."""
+    del cells  # what a cell holds is held
+    run([])
+
+
+def note_pending() -> None:
+    """Called when many values have been recorded: forget those that nobody holds, and run the rest if they are many."""
+    with _lock:
+        PENDING[:] = [r for r in PENDING if r() is not None]
+        if len(PENDING) > MAX_PENDING // 2:
+            run([])
+
+
+def run(requested: Sequence[Var]) -> None:
+    """Compute everything that is pending and held, and the requested values.
+
+    Raises:
+        FireboxError: a requested value cannot be computed. Other values whose computation fails raise when they are read.
+    """
+    with _lock:
+        groups: dict[Device, dict[tuple[Node, int], list[Var]]] = {}
+        for var in (*_held(), *requested):
+            if var.buffer is None and var.node is not None:
+                groups.setdefault(var.device, {}).setdefault((var.node, var.index), []).append(var)
+            elif var.buffer is None:
+                Planner().make([var])  # a placeholder: raises the error that says so
+        PENDING.clear()
+        for device, outputs in groups.items():
+            _run_or_isolate(device, list(outputs.values()))
+
+
+def _held() -> list[Var]:
+    """Pending values that somebody holds; in place of views, what they are views of."""
+    found = []
+    for reference in PENDING:
+        tensor = reference()
+        if tensor is not None and tensor._var.buffer is None:
+            var = tensor._var
+            flat = view_base(var)
+            found.append(var if flat is None else flat)
+    return found
+
+
+def _run_or_isolate(device: Device, outputs: list[list[Var]]) -> None:
+    """Run one program; when it cannot be made, run each output by itself, so that only what is wrong fails."""
+    try:
+        _run_program(device, outputs)
+    except FireboxError as error:
+        if len(outputs) == 1:
+            _fail(outputs, error)
+            return
+        for output in outputs:
+            if output[0].buffer is None:
+                _run_or_isolate(device, [output])
+
+
+def _fail(outputs: list[list[Var]], error: BaseException) -> None:
+    for group in outputs:
+        for var in group:
+            var.buffer = Failure(error)  # type: ignore[assignment]
+            var.node = None
+
+
+def _run_program(device: Device, outputs: list[list[Var]]) -> None:
+    plan = Planner().make([group[0] for group in outputs])
+    compiled, dynamic = _find(device, plan)
+    inputs = [cast(Buffer, v.buffer) for v in plan.inputs]
+    inputs += [scalar_buffer(plan.slots[k]) for k in dynamic]
+    COUNTERS.programs_run += 1
+    COUNTERS.nodes_run += plan.count
+    # From here on the graph is gone, unless a backward may still need it: so an input that nobody else refers to is known,
+    # and its memory may be taken for an output.
+    _release(plan, outputs)
+    del plan
+    donate = [sys.getrefcount(buffer) <= _ALONE and not buffer.exported for buffer in inputs]
+    try:
+        results = compiled(inputs, (), donate)
+    except BaseException as error:
+        _fail(outputs, error)
+        if not isinstance(error, FireboxError):
+            raise
+        return
+    for group, buffer in zip(outputs, results, strict=True):
+        for var in group:
+            var.buffer = buffer
+
+
+def _release(plan: Plan, outputs: list[list[Var]]) -> None:
+    keeps = False
+    for group in outputs:
+        for var in group:
+            node = var.node
+            if node is None or node.consumed or not var.tracked or type(var) is LeafVar:
+                var.node = None
+            else:
+                keeps = True
+    if keeps:
+        for node in plan.nodes:
+            node.ran = True
+
+
+# ---- programs by key ---------------------------------------------------------------------------------------------
+
+
+class Variant:
+    """A compiled program and the numbers that it was compiled for; None stands for a number that is an input."""
+
+    __slots__ = ("compiled", "dynamic", "fixed")
+
+    def __init__(self, compiled: Compiled, fixed: list[bytes | None]) -> None:
+        self.compiled = compiled
+        self.fixed = fixed
+        self.dynamic = tuple(k for k, data in enumerate(fixed) if data is None)
+
+    def fits(self, data: list[bytes]) -> bool:
+        return all(wanted is None or wanted == found for wanted, found in zip(self.fixed, data, strict=True))
+
+
+_families: dict[tuple[Device, Key], list[Variant]] = {}
+
+
+def _find(device: Device, plan: Plan) -> tuple[Compiled, tuple[int, ...]]:
+    """The compiled program for a plan, and the slots that are inputs of it."""
+    variants = _families.get((device, plan.key))
+    if variants is None:
+        if len(_families) >= _MAX_FAMILIES:
+            _families.clear()
+        variants = _families[(device, plan.key)] = []
+    data = [slot.data for slot in plan.slots]
+    for variant in reversed(variants):
+        if variant.fits(data):
+            return variant.compiled, variant.dynamic
+    fixed = _generalise(variants, data)
+    dynamic = [k for k, value in enumerate(fixed) if value is None]
+    compiled = backend_of(device).compile(plan, dynamic, ())
+    COUNTERS.programs_compiled += 1
+    variants.append(Variant(compiled, fixed))
+    return compiled, variants[-1].dynamic
+
+
+def _generalise(variants: list[Variant], data: list[bytes]) -> list[bytes | None]:
+    """What the next variant compiles in: everything at first, then only what did not change; in the end nothing."""
+    if not variants:
+        return list(data)
+    if len(variants) >= _MAX_VARIANTS:
+        return [None] * len(data)
+    last = variants[-1].fixed
+    return [found if wanted == found else None for wanted, found in zip(last, data, strict=True)]
+
+
+def forget_programs() -> None:
+    """Drop every program kept in memory."""
+    with _lock:
+        _families.clear()

@@ -1,0 +1,177 @@
+"""Losses. Input first, target second; ``reduction`` is ``"mean"``, ``"sum"`` or ``"none"``; semantics are PyTorch's."""
+
+from firebox.dialects.nd.array import normalize_axis
+from firebox.dtypes import i64
+from firebox.errors import ShapeError, UserError
+from firebox.frontend.functions.activations import softplus
+from firebox.frontend.functions.normalization import log_softmax
+from firebox.frontend.functions.support import (
+    A,
+    Reduction,
+    check_reduction,
+    differ,
+    reduce_loss,
+    require_float,
+    require_int,
+    require_same_shape,
+    shape_text,
+)
+
+
+def cross_entropy(
+    logits: A,
+    target: A,
+    weight: A | None = None,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+    ignore_index: int = -100,
+    axis: int = 1,
+) -> A:
+    """-log(softmax(logits)) at the target class, averaged over the targets that are not ignored.
+
+    Args:
+        logits: floats, the classes at ``axis`` (axis 1 as in PyTorch; the only axis of a 1-D input).
+        target: class indices, of the shape of ``logits`` without ``axis``.
+        weight: a factor for each class; the mean then divides by the sum of the target's factors.
+        label_smoothing: part of the target's probability that is spread evenly over all classes, in [0, 1].
+        ignore_index: targets of this value count for nothing.
+
+    Raises:
+        DTypeError: ``target`` is floating, or ``logits`` is not. ShapeError: the shapes do not fit.
+    """
+    require_float("cross_entropy", logits, "logits")
+    hint = "for probabilities as targets use soft_cross_entropy"
+    require_int("cross_entropy", target, "targets (class indices)", hint)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise UserError("bad label_smoothing", op="cross_entropy", expected="0 to 1", found=label_smoothing)
+    at = _class_axis("cross_entropy", logits, target, axis)
+    return _class_loss(log_softmax(logits, at), target, weight, reduction, label_smoothing, ignore_index, at)
+
+
+def nll_loss(
+    log_probabilities: A,
+    target: A,
+    weight: A | None = None,
+    reduction: Reduction = "mean",
+    ignore_index: int = -100,
+    axis: int = 1,
+) -> A:
+    """-log_probabilities at the target class; arguments as in `cross_entropy`."""
+    require_float("nll_loss", log_probabilities)
+    require_int("nll_loss", target, "targets (class indices)")
+    at = _class_axis("nll_loss", log_probabilities, target, axis)
+    return _class_loss(log_probabilities, target, weight, reduction, 0.0, ignore_index, at)
+
+
+def soft_cross_entropy(logits: A, target: A, reduction: Reduction = "mean", axis: int = 1) -> A:
+    """-sum(target * log_softmax(logits)) over the classes; ``target`` holds probabilities in the shape of ``logits``."""
+    require_float("soft_cross_entropy", logits, "logits")
+    require_same_shape("soft_cross_entropy", logits, target)
+    at = normalize_axis(axis if logits.rank > 1 else 0, logits.rank)
+    return reduce_loss("soft_cross_entropy", -(log_softmax(logits, at) * target).sum(at), reduction)
+
+
+def _class_axis(op: str, scores: A, target: A, axis: int) -> int:
+    at = normalize_axis(axis if scores.rank > 1 else 0, scores.rank)
+    wanted = scores.shape[:at] + scores.shape[at + 1 :]
+    if len(wanted) != target.rank or any(differ(a, b) for a, b in zip(wanted, target.shape, strict=True)):
+        raise ShapeError(
+            "targets do not fit the scores",
+            op=op,
+            expected=f"({', '.join(map(str, wanted))}): the scores without the class axis {at}",
+            found=f"{shape_text(target)} for scores {shape_text(scores)}",
+        )
+    return at
+
+
+def _class_loss(
+    log_p: A, target: A, weight: A | None, reduction: Reduction, smoothing: float, ignore_index: int, at: int
+) -> A:
+    """The common end of `cross_entropy` and `nll_loss` on log-probabilities."""
+    check_reduction("cross_entropy", reduction)
+    target = target.astype(i64)  # ignore_index must not wrap around in a small or unsigned type
+    counted = target != ignore_index
+    index = counted.where(target, 0)
+    picked = log_p.take_along_axis(index.expand_dims(at), at).squeeze(at)
+    factor = counted.astype(log_p.dtype)
+    share = factor if weight is None else counted.where(weight.take(index), 0.0)
+    losses = counted.where(-picked, 0.0) if weight is None else counted.where(-picked, 0.0) * share
+    if smoothing:
+        losses = losses * (1.0 - smoothing) + _smooth_part(log_p, weight, counted, at) * smoothing
+    if reduction == "none":
+        return losses
+    return losses.sum() if reduction == "sum" else losses.sum() / share.sum()
+
+
+def _smooth_part(log_p: A, weight: A | None, counted: A, at: int) -> A:
+    """Mean over the classes of the (weighted) negative log-probabilities; 0 where not counted."""
+    if weight is None:
+        return counted.where(-log_p.mean(at), 0.0)
+    by_class = weight.reshape((-1, *(1,) * (log_p.rank - 1 - at)))
+    return counted.where(-(log_p * by_class).mean(at), 0.0)
+
+
+def mse_loss(input: A, target: A, reduction: Reduction = "mean") -> A:
+    """(input - target)^2."""
+    require_same_shape("mse_loss", input, target)
+    difference = input - target
+    return reduce_loss("mse_loss", difference * difference, reduction)
+
+
+def l1_loss(input: A, target: A, reduction: Reduction = "mean") -> A:
+    """|input - target|."""
+    require_same_shape("l1_loss", input, target)
+    return reduce_loss("l1_loss", (input - target).abs(), reduction)
+
+
+def smooth_l1_loss(input: A, target: A, reduction: Reduction = "mean", beta: float = 1.0) -> A:
+    """d^2 / (2 beta) where |d| < beta, else |d| - beta / 2; ``beta`` 0 is `l1_loss`."""
+    if beta == 0:
+        return l1_loss(input, target, reduction)
+    return reduce_loss("smooth_l1_loss", huber_loss(input, target, "none", beta) / beta, reduction)
+
+
+def huber_loss(input: A, target: A, reduction: Reduction = "mean", delta: float = 1.0) -> A:
+    """d^2 / 2 where |d| <= delta, else delta * (|d| - delta / 2)."""
+    require_same_shape("huber_loss", input, target)
+    difference = input - target
+    size = difference.abs()
+    losses = (size <= delta).where(difference * difference * 0.5, (size - 0.5 * delta) * delta)
+    return reduce_loss("huber_loss", losses, reduction)
+
+
+def bce_with_logits(
+    logits: A, target: A, weight: A | None = None, reduction: Reduction = "mean", pos_weight: A | None = None
+) -> A:
+    """Binary cross-entropy of sigmoid(logits) and targets in [0, 1], without overflow.
+
+    Args:
+        weight: a factor for each element (broadcasts).
+        pos_weight: a factor for the positive part of each (broadcasts).
+    """
+    require_float("bce_with_logits", logits, "logits")
+    require_same_shape("bce_with_logits", logits, target)
+    goal = target.astype(logits.dtype)
+    if pos_weight is None:
+        losses = softplus(logits) - logits * goal
+    else:
+        losses = (1.0 - goal) * logits + ((pos_weight - 1.0) * goal + 1.0) * softplus(-logits)
+    return reduce_loss("bce_with_logits", losses if weight is None else losses * weight, reduction)
+
+
+def binary_cross_entropy(probability: A, target: A, reduction: Reduction = "mean") -> A:
+    """-(y log p + (1 - y) log(1 - p)), the logarithms held at -100; prefer `bce_with_logits`."""
+    require_float("binary_cross_entropy", probability, "probabilities")
+    require_same_shape("binary_cross_entropy", probability, target)
+    goal = target.astype(probability.dtype)
+    positive = probability.log().maximum(-100.0)
+    negative = (-probability).log1p().maximum(-100.0)
+    return reduce_loss("binary_cross_entropy", -(goal * positive + (1.0 - goal) * negative), reduction)
+
+
+def kl_div(log_input: A, target: A, reduction: Reduction = "mean") -> A:
+    """target * (log(target) - log_input) with 0 where the target is 0."""
+    require_same_shape("kl_div", log_input, target)
+    zero = target == 0
+    losses = zero.where(0.0, target * (zero.where(1.0, target).log() - log_input))
+    return reduce_loss("kl_div", losses, reduction)

@@ -1,0 +1,62 @@
+"""Source locations: the user's line behind a call, taken cheaply and spelled out only when somebody looks."""
+
+import functools
+import sys
+from itertools import islice
+from pathlib import Path
+from types import CodeType, FrameType
+
+from firebox import errors
+
+Location = tuple[CodeType, int]
+"""Code object and instruction offset: what a frame gives without work."""
+
+_PACKAGE = str(Path(__file__).parents[1]) + "/"
+_FRONTEND = str(Path(__file__).parent) + "/"
+_inside: dict[str, bool] = {}
+
+
+def capture(depth: int = 1) -> Location | None:
+    """Where the first frame outside this package stands, `depth` frames up from the caller's or further."""
+    frame: FrameType | None = sys._getframe(depth)
+    known = _inside
+    while frame is not None:
+        code = frame.f_code
+        name = code.co_filename
+        inside = known.get(name)
+        if inside is None:
+            inside = known[name] = name.startswith(_PACKAGE)
+        if not inside:
+            return code, frame.f_lasti
+        frame = frame.f_back
+    return None
+
+
+@functools.lru_cache(maxsize=65536)
+def file_and_line(location: Location) -> tuple[str, int]:
+    """File name and line number of a location."""
+    code, offset = location
+    position = next(islice(code.co_positions(), offset // 2, None), None)
+    line = position[0] if position else None
+    return code.co_filename, line or code.co_firstlineno
+
+
+def text(location: Location | None) -> str:
+    """``file:line``, or an empty string where the location is not known."""
+    return "" if location is None else "{}:{}".format(*file_and_line(location))
+
+
+def here() -> str:
+    """``file:line`` of the user's call into this frontend that is running now; empty when there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    ours = False
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_PACKAGE):
+            return text((frame.f_code, frame.f_lasti)) if ours else ""
+        ours = ours or (name.startswith(_FRONTEND) and name != __file__)
+        frame = frame.f_back
+    return ""
+
+
+errors.locate = here

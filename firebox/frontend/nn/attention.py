@@ -1,0 +1,68 @@
+"""`MultiHeadAttention`."""
+
+from firebox.errors import ShapeError
+from firebox.frontend.functions.attention import scaled_dot_product_attention
+from firebox.frontend.nn.dropout import Dropout
+from firebox.frontend.nn.linear import Linear
+from firebox.frontend.nn.module import Module
+from firebox.frontend.tensor import Tensor
+
+
+class MultiHeadAttention(Module):
+    """Attention by several heads (Vaswani et al. 2017) over (batch, length, width).
+
+    Args:
+        width: size of queries and of the output.
+        heads: number of heads; divides ``width``.
+        bias: whether the four projections have one.
+        dropout: probability with which elements of the output are dropped in training.
+        causal: a position sees itself and those before only.
+        context_width: size of keys and values, where it is not ``width``.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        bias: bool = True,
+        dropout: float = 0.0,
+        causal: bool = False,
+        context_width: int | None = None,
+        dtype: object = None,
+        device: object = None,
+    ) -> None:
+        if width % heads:
+            raise ShapeError("width must be a multiple of heads", op="MultiHeadAttention", found=f"{width}, {heads} heads")
+        source = context_width if context_width is not None else width
+        self.width = width
+        self.heads = heads
+        self.causal = causal
+        self.query = Linear(width, width, bias, dtype, device)
+        self.key = Linear(source, width, bias, dtype, device)
+        self.value = Linear(source, width, bias, dtype, device)
+        self.output = Linear(width, width, bias, dtype, device)
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """Attention of ``query`` to ``key`` (default: itself) with values ``value`` (default: the keys).
+
+        ``mask`` broadcasts to (batch, heads, queries, keys): bools, true where allowed, or floats to add.
+        """
+        key = query if key is None else key
+        value = key if value is None else value
+        parts = (self._heads(self.query(query)), self._heads(self.key(key)), self._heads(self.value(value)))
+        seen = scaled_dot_product_attention(*parts, mask=mask, is_causal=self.causal)
+        merged = seen.swapaxes(1, 2).reshape((*query.shape[:-1], self.width))
+        result: Tensor = self.dropout(self.output(merged))
+        return result
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """(batch, length, width) as (batch, heads, length, width / heads)."""
+        if x.rank != 3:
+            raise ShapeError("wrong number of dims", op="MultiHeadAttention", expected="(batch, length, width)", found=x.shape)
+        return x.reshape((x.shape[0], x.shape[1], self.heads, self.width // self.heads)).swapaxes(1, 2)
+
+    def extra_repr(self) -> str:
+        return f"width={self.width}, heads={self.heads}, causal={self.causal}"

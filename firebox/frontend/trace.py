@@ -1,0 +1,392 @@
+"""The light graph that operators record: `Var`, `Node`, `Region`. No IR object is built before a program runs.
+
+A `Var` is one value: computed (it has a buffer), pending (it has a node), or a placeholder (neither). A `Node` is one op on
+Vars. Nodes do not know the Vars of their results, so a value that nobody holds disappears with its node.
+"""
+
+import itertools
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import firebox.dialects.nd.ops  # noqa: F401  (registers the primitive ops)
+from firebox.dialects.nd.aval import Aval
+from firebox.dialects.nd.base import NdOp
+from firebox.dialects.nd.params import FLOAT
+from firebox.errors import DeviceError, FireboxError
+from firebox.frontend import locations
+from firebox.frontend.locations import Location
+from firebox.runtime.device import Device
+from firebox.runtime.memory import Buffer
+
+if TYPE_CHECKING:
+    from firebox.frontend.cells import Slot
+    from firebox.frontend.tensor import Tensor
+
+_MAX_ENTRIES = 1 << 16
+_numbers = itertools.count()
+_uids = itertools.count()
+
+
+# ---- avals and inferred ops --------------------------------------------------------------------------------------
+
+_avals: dict[Aval, Aval] = {}
+
+
+def intern(aval: Aval) -> Aval:
+    """The one object of an aval, so that identity decides equality on the hot paths."""
+    return _avals.setdefault(aval, aval)
+
+
+class Entry:
+    """An op with its operand types and parameters, checked once: what `infer` says about it.
+
+    Attributes:
+        uid: number of this entry; equal only for the same op, operand types and parameters.
+        results: avals of the results.
+        floats: which results can carry a derivative.
+        is_view: the op is a view of flat memory.
+    """
+
+    __slots__ = ("floats", "is_view", "op", "operands", "params", "results", "uid")
+
+    def __init__(self, op: type[NdOp], operands: tuple[Aval, ...], params: dict[str, Any], results: Sequence[Aval]) -> None:
+        self.uid = next(_uids)
+        self.op = op
+        self.operands = operands
+        self.params = params
+        self.results = tuple(intern(a) for a in results)
+        self.is_view = op.name == "nd.view"
+        self.floats = tuple(op.differentiable and a.dtype.is_float for a in self.results)
+
+
+_entries: dict[tuple[Any, ...], Entry] = {}
+
+
+def entry_of(op: type[NdOp], operands: "Sequence[Var]", params: dict[str, Any]) -> Entry:
+    """The entry of an op on these operands; infers the result types when it is new.
+
+    Raises:
+        UserError: the op does not take such operands.
+    """
+    if params:
+        key = (op, tuple(params.items()), *[id(v.aval) for v in operands])
+    else:
+        key = (op, *[id(v.aval) for v in operands])
+    try:
+        entry = _entries.get(key)
+    except TypeError:  # a parameter that is no hashable value, such as a list of axes
+        return entry_of(op, operands, {name: _hashable(value) for name, value in params.items()})
+    if entry is None or entry.op in _WITH_FLOATS:
+        entry = _infer(op, operands, params, key)
+    return entry
+
+
+_WITH_FLOATS: set[type[NdOp]] = set()
+"""Ops with float parameters: 0.0 and -0.0 are equal keys but different parameters."""
+
+
+def _infer(op: type[NdOp], operands: "Sequence[Var]", params: dict[str, Any], key: tuple[Any, ...]) -> Entry:
+    if any(p is FLOAT for p in op.params.values()):
+        _WITH_FLOATS.add(op)
+        key = (key, *[repr(value) for value in params.values() if isinstance(value, float)])
+        known = _entries.get(key)
+        if known is not None:
+            return known
+    avals = tuple(v.aval for v in operands)
+    try:
+        results = op.result_avals(avals, params)
+    except FireboxError as error:
+        error.op = error.op or op.name.partition(".")[2]
+        raise
+    if len(_entries) >= _MAX_ENTRIES:
+        _entries.clear()
+    entry = _entries[key] = Entry(op, avals, params, results)
+    return entry
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(_hashable(v) for v in value) if isinstance(value, list | tuple) else value
+
+
+# ---- the graph ---------------------------------------------------------------------------------------------------
+
+
+class Var:
+    """One value.
+
+    Attributes:
+        aval: element type and shape.
+        node, index: what computes it; None when it is computed already or a placeholder.
+        buffer: its memory, once computed.
+        tracked: whether a derivative may flow through it.
+        device: where it lives.
+    """
+
+    __slots__ = ("__weakref__", "aval", "buffer", "device", "index", "node", "tracked")
+
+    def __init__(
+        self,
+        aval: Aval,
+        device: Device,
+        node: "Node | None" = None,
+        index: int = 0,
+        tracked: bool = False,
+        buffer: Buffer | None = None,
+    ) -> None:
+        self.aval = aval
+        self.device = device
+        self.node = node
+        self.index = index
+        self.tracked = tracked
+        self.buffer: Buffer | Failure | None = buffer
+
+
+class ScalarVar(Var):
+    """A Python number as an operand: a slot of the program, compiled in at first. Each use is a slot of its own."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, aval: Aval, data: bytes) -> None:
+        self.aval = aval
+        self.device = None  # type: ignore[assignment]
+        self.node = None
+        self.index = 0
+        self.tracked = False
+        self.buffer = None
+        self.data = data
+
+
+class LeafVar(Var):
+    """A value that gradients are taken by; they land in `grad`."""
+
+    __slots__ = ("grad",)
+
+    def __init__(self, source: Var, grad: "Slot") -> None:
+        super().__init__(source.aval, source.device, source.node, source.index, True, source.buffer)
+        self.grad = grad
+
+
+class CutVar(Var):
+    """Another name of a pending value through which no derivative flows."""
+
+    __slots__ = ()
+
+
+class Failure:
+    """Stands in place of the buffer of a value whose program failed."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class Node:
+    """One recorded op.
+
+    Attributes:
+        entry: op, operand types, parameters and result types.
+        operands: values.
+        tracked: whether a derivative may flow through it.
+        cut: it was recorded under `no_grad` although an operand is tracked, so derivatives end here.
+        consumed: a backward has used it up.
+        ran: a program has computed it, yet it is kept for a backward.
+        location: the user's line.
+        number: order of recording.
+        owner: the backward whose region holds it; the region's extra yields give its values to the outside.
+    """
+
+    __slots__ = ("consumed", "cut", "entry", "location", "number", "operands", "owner", "ran", "tracked")
+
+    def __init__(self, entry: Entry, operands: tuple[Var, ...], location: Location | None, tracked: bool) -> None:
+        self.entry = entry
+        self.operands = operands
+        self.location = location
+        self.tracked = tracked
+        self.number = next(_numbers)
+        self.cut = False
+        self.consumed = False
+        self.ran = False
+        self.owner: RegionNode | None = None
+
+    def inputs(self) -> tuple[Var, ...]:
+        """Everything it depends on: operands and what its regions use from outside."""
+        return self.operands
+
+
+class Region:
+    """A traced function: the nodes between arguments and outputs.
+
+    Attributes:
+        args: placeholders, or the leaves of a backward.
+        outputs: values, in or outside the region.
+        nodes: the nodes that depend on an argument, in order of recording.
+        captures: values from outside that the nodes or outputs use.
+    """
+
+    __slots__ = ("args", "captures", "nodes", "outputs")
+
+    def __init__(self, args: Sequence[Var], outputs: Sequence[Var], since: int = 0) -> None:
+        """Nodes recorded before number ``since`` are known to depend on no argument."""
+        self.args = tuple(args)
+        self.outputs = tuple(outputs)
+        self.nodes = _dependent_nodes(self.args, self.outputs, since)
+        self.captures = self._captured()
+
+    def _captured(self) -> tuple[Var, ...]:
+        inner = set(self.nodes)
+        args = set(self.args)
+        found: dict[Var, None] = {}
+        for var in itertools.chain(*(n.inputs() for n in self.nodes), self.outputs):
+            if var not in args and var.node not in inner and type(var) is not ScalarVar:
+                found[var] = None
+        return tuple(found)
+
+
+def _dependent_nodes(args: tuple[Var, ...], outputs: tuple[Var, ...], since: int) -> list[Node]:
+    """The nodes between args and outputs, in order of recording (which is an order of evaluation)."""
+    ends = set(args)
+    depends: dict[Node, bool] = {}
+    stack = [v.node for v in outputs if v.node is not None and v not in ends]
+    while stack:
+        node = stack[-1]
+        if node in depends:
+            stack.pop()
+            continue
+        if node.number < since:
+            depends[node] = False
+            continue
+        inputs = node.inputs()
+        waiting = [v.node for v in inputs if v.node is not None and v.node not in depends and v not in ends]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        depends[node] = any(v in ends or (v.node is not None and depends[v.node]) for v in inputs)
+        stack.pop()
+    return sorted((n for n, inside in depends.items() if inside), key=_recorded)
+
+
+def _recorded(node: Node) -> int:
+    return node.number
+
+
+class RegionNode(Node):
+    """A region op: a transform of the traced slices in its regions.
+
+    Attributes:
+        captures: what its regions use from outside.
+        live: its results, as long as somebody holds them.
+    """
+
+    __slots__ = ("captures", "live", "regions")
+
+    def __init__(
+        self,
+        op: type[NdOp],
+        operands: tuple[Var, ...],
+        params: dict[str, Any],
+        results: Sequence[Aval],
+        regions: Sequence[Region],
+        tracked: bool,
+    ) -> None:
+        super().__init__(Entry(op, tuple(v.aval for v in operands), params, results), operands, locations.capture(2), tracked)
+        self.regions = tuple(regions)
+        self.captures = tuple(dict.fromkeys(itertools.chain(*(r.captures for r in regions))))
+        self.live: list[weakref.ref[Var]] = []
+
+    def inputs(self) -> tuple[Var, ...]:
+        return self.operands + self.captures
+
+
+class CallNode(RegionNode):
+    """A call of a traced function: its region is put in place of it when a program is built."""
+
+    __slots__ = ()
+
+
+# ---- the state of a thread ---------------------------------------------------------------------------------------
+
+
+class Trace:
+    """A function being traced: what its cells hold inside.
+
+    Attributes:
+        parent: the trace around it.
+        writes: values written to cells inside.
+    """
+
+    def __init__(self, parent: "Trace | None") -> None:
+        self.parent = parent
+        self.writes: dict[Slot, Any] = {}
+
+    def read(self, slot: "Slot") -> Any:
+        """The value of a cell inside this trace: a Tensor or None."""
+        if slot in self.writes:
+            return self.writes[slot]
+        return self.parent.read(slot) if self.parent is not None else slot.tensor
+
+
+class State(threading.local):
+    """What a thread is doing: the innermost trace, whether derivatives are recorded."""
+
+    trace: Trace | None = None
+    grad: bool = True
+
+
+STATE = State()
+
+PENDING: "list[weakref.ref[Tensor]]" = []
+"""Tensors recorded outside of traces since the last program, as long as somebody holds them."""
+
+
+# ---- recording ---------------------------------------------------------------------------------------------------
+
+
+def record(op: type[NdOp], operands: Sequence[Var], params: dict[str, Any], device: Device | None = None) -> Sequence[Var]:
+    """Append one op; returns its results.
+
+    Args:
+        operands: values of one device.
+        device: needed when there are no operands that live anywhere.
+
+    Raises:
+        UserError: the op does not take such operands. DeviceError: operands of several devices.
+    """
+    entry = entry_of(op, operands, params)
+    tracked = False
+    for var in operands:
+        if var.tracked:
+            tracked = True
+        if var.device is not device and var.device is not None:
+            if device is not None:
+                raise _mixed_devices(op, operands)
+            device = var.device
+    node = Node(entry, tuple(operands), locations.capture(2), tracked)
+    if tracked and not STATE.grad:
+        node.cut = True
+        node.tracked = tracked = False
+    results, floats = entry.results, entry.floats
+    if len(results) == 1:
+        return (Var(results[0], device, node, 0, tracked and floats[0]),)  # type: ignore[arg-type]
+    return [Var(a, device, node, k, tracked and floats[k]) for k, a in enumerate(results)]  # type: ignore[arg-type]
+
+
+def record_region(node: RegionNode, device: Device) -> list[Var]:
+    """The results of a region op."""
+    entry = node.entry
+    results = [Var(a, device, node, k, node.tracked and entry.floats[k]) for k, a in enumerate(entry.results)]
+    node.live = [weakref.ref(v) for v in results]
+    return results
+
+
+def _mixed_devices(op: type[NdOp], operands: Sequence[Var]) -> FireboxError:
+    names = sorted({v.device.name for v in operands if v.device is not None})
+    return DeviceError(
+        "operands live on different devices",
+        op=op.name.partition(".")[2],
+        expected="one device",
+        found=", ".join(names),
+        hint='move one of them with x.to("cpu")',
+    )

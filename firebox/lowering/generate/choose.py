@@ -1,0 +1,113 @@
+"""Chooses the schedule of a group of loops: which loop fills the vector lanes, how work is cut.
+
+The lane loop is the one with the lowest estimated cost per element: a contiguous or constant access costs one vector
+instruction, any other one a gather; lanes that run past the end of a short loop are lost.
+"""
+
+from dataclasses import dataclass
+
+from firebox import dims
+from firebox.dialects.nd.aval import aval_of
+from firebox.dialects.nd.group import GroupOp
+from firebox.dialects.nd.schedule import Schedule
+from firebox.dims import DimLike
+from firebox.lowering.generate.nest import Loop, Nest
+from firebox.runtime.target import Target
+
+UNKNOWN_EXTENT = 256
+"""What a symbolic extent is taken for in estimates."""
+
+_BLOCK = 2048
+_UNIT_COST = 16384
+"""Elements of work worth handing to another thread: some 10 us."""
+
+
+def loop_schedule(group: GroupOp, target: Target) -> Schedule:
+    """The schedule of a group of kind ``loops``."""
+    nest = Nest.of(group)
+    lanes = target.lanes(_widest(group))
+    if not nest.loops or lanes < 2:
+        return Schedule("loops")
+    best = min(_candidates(nest, lanes), key=lambda c: c.cost)
+    return _complete(group, nest, best, lanes, target)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A lane loop and the estimated cost of one element."""
+
+    loop: Loop | None
+    cost: float
+
+
+def _candidates(nest: Nest, lanes: int) -> list[_Candidate]:
+    found = [_Candidate(loop, _lane_cost(nest, loop, lanes)) for loop in reversed(nest.loops)]
+    if not nest.reduced and len(nest.loops) > 1 and not nest.collapse and _flat_pays(nest, lanes):
+        found.append(_Candidate(None, _flat_cost(nest, lanes)))
+    return found
+
+
+def _size(extent: DimLike) -> int:
+    return extent if isinstance(extent, int) else UNKNOWN_EXTENT
+
+
+def _lane_cost(nest: Nest, loop: Loop, lanes: int) -> float:
+    extent = max(_size(loop.extent), 1)
+    used = extent / (-(-extent // lanes) * lanes)
+    cost = 1.0 + (lanes * 0.5 if loop.name in nest.special else 0.0)
+    for access in nest.accesses:
+        step = nest.coefficient(access, loop.name)
+        cost += 1.0 if step in (0, 1) else lanes * 0.8
+    if loop.reduced and extent < 4 * lanes:  # combining the lanes at the end costs some ten instructions
+        cost += 10.0 * lanes / extent
+    return cost / used
+
+
+def _flat_pays(nest: Nest, lanes: int) -> bool:
+    last = nest.loops[-1].extent
+    return isinstance(last, int) and last < 2 * lanes and all(isinstance(loop.extent, int) for loop in nest.loops)
+
+
+def _flat_cost(nest: Nest, lanes: int) -> float:
+    identity = 0
+    for access in nest.accesses:
+        inner: DimLike = 1
+        matches = True
+        for loop in reversed(nest.loops):
+            matches = matches and nest.coefficient(access, loop.name) == inner
+            inner = dims.multiply(inner, loop.extent)
+        identity += matches
+    others = len(nest.accesses) - identity
+    return 1.0 + identity + others * (lanes * 0.8 + 2.0 * len(nest.loops))
+
+
+def _complete(group: GroupOp, nest: Nest, best: _Candidate, lanes: int, target: Target) -> Schedule:
+    if best.loop is None:
+        return Schedule("loops", "flat", lanes, _BLOCK, 1, _grain(_BLOCK), (), _streams(group, target))
+    name = best.loop.name
+    if best.loop.reduced:
+        per_unit = dims.product(loop.extent for loop in nest.reduced)
+        unroll = 4 if _size(best.loop.extent) >= 4 * lanes and nest.depth <= 3 else 1
+        return Schedule("loops", name, lanes, 0, unroll, _grain(_size(per_unit)), (), _streams(group, target))
+    inner = _size(dims.product(loop.extent for loop in nest.reduced))
+    block = _BLOCK if not nest.reduced else max(lanes, min(_BLOCK, _UNIT_COST // max(inner, 1) // lanes * lanes))
+    unroll = 2 if not nest.reduced and _size(best.loop.extent) >= 2 * lanes and len(group.members) <= 16 else 1
+    per_unit_elements = min(block, _size(best.loop.extent)) * inner
+    return Schedule("loops", name, lanes, block, unroll, _grain(per_unit_elements), (), _streams(group, target))
+
+
+def _grain(elements: int) -> int:
+    """Units that make up a worthwhile piece of work."""
+    return max(1, _UNIT_COST // max(elements, 1))
+
+
+def _streams(group: GroupOp, target: Target) -> bool:
+    """Every output is larger than the caches can hold until somebody reads it."""
+    sizes = [aval_of(r.type).nbytes for r in group.results]
+    return bool(sizes) and all(isinstance(s, int) and s >= 16 * target.l2_bytes for s in sizes)
+
+
+def _widest(group: GroupOp) -> int:
+    """Bytes of the widest element that is computed with."""
+    sizes = [a.dtype.compute.itemsize for op in group.members for a in (*op.avals, *op.operand_avals)]
+    return max(sizes, default=4)

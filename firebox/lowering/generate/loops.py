@@ -1,0 +1,450 @@
+"""Kernels of groups of kind ``loops``: maps, reductions, and rows that mix both (softmax, layer norm) as one kernel.
+
+The parallel loops, without the lane loop, and blocks of the lane loop if that one is parallel, are the units of work that
+threads share. Within a unit the stages run one after the other: each is a nest over the reduced loops that feeds the
+reductions of its level and stores the full values known there. Accumulators are full vectors, several at a time when the
+lane loop is reduced; they are combined in an order that depends on the shape and the target only.
+"""
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from firebox import dims
+from firebox.dialects.kernel.builder import KernelBuilder, Ref, Val
+from firebox.dialects.nd.aval import aval_of
+from firebox.dialects.nd.base import Kind, NdOp
+from firebox.dialects.nd.group import GroupOp
+from firebox.dialects.nd.schedule import Schedule
+from firebox.dims import DimLike, dim
+from firebox.dtypes import DType
+from firebox.lowering.access import formula_of, reduction_of
+from firebox.lowering.generate.body import Body, Lane, Scalars, linear
+from firebox.lowering.generate.nest import Loop, Nest
+
+State = list[Val]
+SCRATCH_LIMIT = 128 * 1024
+
+
+class LoopKernel:
+    """Builds the kernel of one group."""
+
+    def __init__(self, group: GroupOp, schedule: Schedule, dim_order: Sequence[str], op_ids: dict[str, int]) -> None:
+        self.group = group
+        self.schedule = schedule
+        self.nest = Nest.of(group)
+        self.flat = schedule.lane == "flat"
+        self.dim_names = [n for n in dim_order if n in _dim_names(group)]
+        dtypes = [aval_of(v.type).dtype for v in (*group.operands, *group.results)]
+        indices = [dim_order.index(n) for n in self.dim_names]
+        self.k = k = KernelBuilder.kernel(group.label, dtypes, len(indices), indices)
+        count = len(group.operands)
+        self.body = Body(k, dict(zip(group.block.args, k.buffers[:count], strict=True)), op_ids)
+        self.outputs: list[tuple[SSAValue, Ref]] = list(zip(group.yielded, k.buffers[count:], strict=True))
+        self.body.env.update(zip(self.dim_names, k.dims, strict=True))
+        self.body.collapse = dict(self.nest.collapse)
+        self.body.wide_indices = needs_wide_indices(group)
+        self.cached = cached_values(group, self.nest, schedule)
+        self.scratch_bytes, self.places = scratch_layout(self.nest, self.cached, schedule)
+
+    def build(self) -> FuncOp:
+        """The finished kernel."""
+        k = self.k
+        k.loop(k.begin, k.end, 1, [], lambda unit, _: self._unit(unit))
+        return k.finish()
+
+    # ---- units ---------------------------------------------------------------------------------------------------
+
+    def _unit(self, unit: Val) -> None:
+        outer = unit_loops(self.nest, self.schedule)
+        rest = unit
+        for loop in reversed(outer):
+            if loop is outer[0]:
+                self.body.env[loop.name] = rest
+            else:
+                extent = self.body.expression(loop.extent)
+                self.body.env[loop.name] = self.k.mod(rest, extent)
+                rest = self.k.floordiv(rest, extent)
+        lane = lane_loop(self.nest, self.schedule)
+        if lane is None or lane.reduced:
+            self._stages()
+        else:
+            self._lane_block(lane)
+
+    def _lane_block(self, lane: Loop) -> None:
+        """One block of a parallel lane loop: full vectors, then the rest under a mask."""
+        k, body, lanes = self.k, self.body, self.schedule.lanes
+        extent = body.expression(lane.extent)
+        block = k.index(self.schedule.block)
+        first = k.mul(body.env["block"], block) if "block" in body.env else k.index(0)
+        last = k.min(k.add(first, block), extent) if "block" in body.env else extent
+        whole = _divides(lane.extent, lanes) and self.schedule.block % lanes == 0
+        full = last if whole else k.add(first, k.mul(k.floordiv(k.sub(last, first), lanes), lanes))
+
+        def at(position: Val, mask: Val | None) -> None:
+            self._enter(lane.name, position, Lane(lane.name, lanes, mask))
+            self._stages()
+
+        self._repeat(first, full, lanes, lambda p: at(p, None))
+        if not whole:
+            k.if_(k.lt(full, last), lambda: at(full, k.mask(k.sub(last, full), lanes)))
+
+    def _repeat(self, first: Val, last: Val, step: int, turn: Callable[[Val], None]) -> None:
+        """Several vectors a turn while they last, so that their latencies overlap."""
+        k, unroll = self.k, self.schedule.unroll
+        if unroll > 1:
+            wide = step * unroll
+            middle = k.add(first, k.mul(k.floordiv(k.sub(last, first), wide), wide))
+            k.loop(first, middle, wide, [], lambda p, _: self._several(p, step, turn))
+            first = middle
+        k.loop(first, last, step, [], lambda p, _: turn(p))
+
+    def _several(self, position: Val, step: int, turn: Callable[[Val], None]) -> None:
+        for part in range(self.schedule.unroll):
+            turn(self.k.add(position, part * step))
+
+    def _enter(self, name: str, position: Val, lane: Lane | None) -> None:
+        body = self.body
+        body.env[name] = position
+        body.lane = lane
+        body.at_point()
+        if self.flat:
+            self._delinearise(position)
+
+    def _delinearise(self, position: Val) -> None:
+        """Flat mode: the loops of the domain as quotients and remainders of the flat loop."""
+        inner: DimLike = 1
+        flat: DimLike = dim("flat")
+        for loop in reversed(self.nest.loops):
+            index = dims.floordiv(flat, inner)
+            outermost = loop is self.nest.loops[0]
+            self.body.collapse[loop.name] = index if outermost else dims.mod(index, loop.extent)
+            inner = dims.multiply(inner, loop.extent)
+
+    # ---- stages --------------------------------------------------------------------------------------------------
+
+    def _stages(self) -> None:
+        nest, body = self.nest, self.body
+        outer_lane = body.lane
+        body.at_point()
+        body.known = {}
+        body.stored = {}
+        for level in range(nest.depth + 1):
+            reductions = nest.reductions(level)
+            full = [(v, r) for v, r in self.outputs if not self._is_row(v) and nest.levels[v] == level]
+            kept = [v for v in self.cached if nest.levels[v] == level]
+            if reductions or ((full or kept) and nest.reduced):
+                self._stage(reductions, full, kept)
+            elif full:
+                self._store_all(full)
+            body.lane = outer_lane
+            body.at_point()
+            self._keep(level, full, kept)
+        self._store_all([(v, r) for v, r in self.outputs if self._is_row(v)])
+
+    def _is_row(self, value: SSAValue) -> bool:
+        return bool(self.group.axes) and self.nest.is_row(value)
+
+    def _keep(self, level: int, full: list[tuple[SSAValue, Ref]], kept: list[SSAValue]) -> None:
+        """Values stored in this stage are reloaded in later ones instead of computed again."""
+        if level == self.nest.depth:
+            return
+        for value in kept:
+            ref, offset = self.places[value](self)
+            self.body.stored[value] = (ref, offset)
+        for value, ref in full:
+            if value not in self.body.stored and _same_storage(value):
+                self.body.stored[value] = (ref, linear(self.nest.homes[value], aval_of(value.type).shape))
+
+    def _store_all(self, outputs: list[tuple[SSAValue, Ref]]) -> None:
+        values = [self.body.value(v, self.nest.homes[v]) for v, _ in outputs]
+        for (value, ref), computed in zip(outputs, values, strict=True):
+            offset = linear(self.nest.homes[value], aval_of(value.type).shape)
+            if self.flat:
+                offset = dim("flat")
+            self.body.store(ref, offset, computed, self.schedule.nontemporal)
+
+    def _stage(self, reductions: list[NdOp], full: list[tuple[SSAValue, Ref]], kept: list[SSAValue]) -> None:
+        """One nest over the reduced loops."""
+        lanes = self.body.lane.lanes if self.body.lane is not None else 1
+        lane = lane_loop(self.nest, self.schedule)
+        inner = lane is not None and lane.reduced
+        width = self.schedule.lanes if inner else lanes
+        start = [self._identity(op, width) for op in reductions]
+        loops = self.nest.reduced
+        if inner and lane is not None:  # the lane loop goes innermost
+            loops = [loop for loop in loops if loop is not lane] + [lane]
+        work = _Work(reductions, full, kept)
+        end = self._reduce_loops(loops, lane if inner else None, start, work)
+        for op, state in zip(reductions, end, strict=True):
+            self._finish(op, state)
+
+    def _identity(self, op: NdOp, width: int) -> State:
+        monoid = formula_of(op).monoid
+        assert monoid is not None
+        return [
+            self.k.broadcast(self.k.const(v, t), width) for v, t in zip(monoid.init, monoid.dtypes, strict=True)
+        ]
+
+    def _reduce_loops(self, loops: list[Loop], lane: Loop | None, states: list[State], work: "_Work") -> list[State]:
+        if not loops:
+            return self._accumulate(states, work, None)
+        loop, rest = loops[0], loops[1:]
+        if loop is lane:
+            return self._lane_reduction(loop, states, work)
+        k = self.k
+
+        def turn(position: Val, carried: list[Val]) -> Sequence[Val]:
+            self.body.env[loop.name] = position
+            self.body.at_point()
+            return _flatten(self._reduce_loops(rest, lane, _group(carried, states), work))
+
+        extent = self.body.expression(loop.extent)
+        unroll = not rest and isinstance(loop.extent, int) and loop.extent <= 4
+        return _group(k.loop(0, extent, 1, _flatten(states), turn, unroll=unroll), states)
+
+    def _lane_reduction(self, loop: Loop, states: list[State], work: "_Work") -> list[State]:
+        """Along the lanes: several vectors at a time, single vectors, and the rest under a mask."""
+        k, lanes = self.k, self.schedule.lanes
+        extent = self.body.expression(loop.extent)
+        unroll = self.schedule.unroll
+        at = k.index(0)
+        if unroll > 1:
+            wide = lanes * unroll
+            end = k.mul(k.floordiv(extent, wide), wide)
+            copies = [states] + [[self._identity(op, lanes) for op in work.reductions] for _ in range(unroll - 1)]
+            flat = k.loop(at, end, wide, _flatten_all(copies), lambda p, c: self._wide_turn(loop, p, c, copies, work))
+            states = self._combined(_group_all(flat, copies), work)
+            at = end
+        full = k.mul(k.floordiv(extent, lanes), lanes)
+        if unroll == 1 or not _divides(loop.extent, lanes * unroll):
+            flat = k.loop(at, full, lanes, _flatten(states), lambda p, c: self._turn(loop, p, c, states, work))
+            states = _group(flat, states)
+        if not _divides(loop.extent, lanes):
+            states = self._rest(loop, full, extent, states, work)
+        return states
+
+    def _turn(self, loop: Loop, position: Val, carried: list[Val], like: list[State], work: "_Work") -> Sequence[Val]:
+        self._enter(loop.name, position, Lane(loop.name, self.schedule.lanes))
+        return _flatten(self._accumulate(_group(carried, like), work, None))
+
+    def _wide_turn(
+        self, loop: Loop, position: Val, carried: list[Val], copies: list[list[State]], work: "_Work"
+    ) -> Sequence[Val]:
+        lanes = self.schedule.lanes
+        result = []
+        for part, states in enumerate(_group_all(carried, copies)):
+            self._enter(loop.name, self.k.add(position, part * lanes), Lane(loop.name, lanes))
+            result.append(self._accumulate(states, work, None))
+        return _flatten_all(result)
+
+    def _rest(self, loop: Loop, full: Val, extent: Val, states: list[State], work: "_Work") -> list[State]:
+        k, lanes = self.k, self.schedule.lanes
+
+        def masked() -> Sequence[Val]:
+            mask = k.mask(k.sub(extent, full), lanes)
+            self._enter(loop.name, full, Lane(loop.name, lanes, mask))
+            return _flatten(self._accumulate(states, work, mask))
+
+        if isinstance(loop.extent, int):
+            return _group(list(masked()), states)
+        return _group(k.if_(k.lt(full, extent), masked, lambda: _flatten(states)), states)
+
+    def _combined(self, copies: list[list[State]], work: "_Work") -> list[State]:
+        """Pairwise, so that the tree is balanced."""
+        while len(copies) > 1:
+            half = len(copies) // 2
+            pairs = zip(copies[:half], copies[half:], strict=True)
+            copies = [[self._combine(op, a, b) for op, a, b in zip(work.reductions, x, y, strict=True)] for x, y in pairs]
+        return copies[0]
+
+    def _combine(self, op: NdOp, a: Sequence[Val], b: Sequence[Val]) -> State:
+        monoid = formula_of(op).monoid
+        assert monoid is not None
+        return list(monoid.combine(self.k, tuple(a), tuple(b)))
+
+    def _accumulate(self, states: list[State], work: "_Work", mask: Val | None) -> list[State]:
+        """One point: add to the reductions, store what this stage stores."""
+        k = self.k
+        result = []
+        for op, state in zip(work.reductions, states, strict=True):
+            formula = formula_of(op)
+            assert formula.monoid is not None
+            env = reduction_of(formula).env
+            values = self.body.compute(op, env)
+            width = state[0].lanes
+            lifted = [k.broadcast(v, width) for v in formula.monoid.lift(Scalars(self.body, env), *values)]
+            if mask is not None:
+                lifted = [k.select(mask, v, s) for v, s in zip(lifted, self._identity(op, width), strict=True)]
+            result.append(self._combine(op, state, lifted))
+        self._store_all(work.full)
+        for value in work.kept:
+            ref, offset = self.places[value](self)
+            self.body.store(ref, offset, self.body.value(value, self.nest.homes[value]))
+        return result
+
+    def _finish(self, op: NdOp, state: State) -> None:
+        monoid = formula_of(op).monoid
+        assert monoid is not None
+        lane = lane_loop(self.nest, self.schedule)
+        if lane is not None and lane.reduced:
+            state = self.k.fold_lanes(state, lambda a, b: self._combine(op, a, b))
+        results = monoid.finish(self.k, tuple(state))
+        for result, value in zip(op.results, results, strict=True):
+            self.body.known[result] = value
+
+
+class _Work:
+    """What one stage does at each point."""
+
+    def __init__(self, reductions: list[NdOp], full: list[tuple[SSAValue, Ref]], kept: list[SSAValue]) -> None:
+        self.reductions = reductions
+        self.full = full
+        self.kept = kept
+
+
+# ---- facts shared with the schedule ------------------------------------------------------------------------------
+
+
+def lane_loop(nest: Nest, schedule: Schedule) -> Loop | None:
+    """The loop that fills the lanes."""
+    if schedule.lane == "flat":
+        return Loop("flat", dims.product(loop.extent for loop in nest.loops), False)
+    return next((loop for loop in nest.loops if loop.name == schedule.lane), None)
+
+
+def unit_loops(nest: Nest, schedule: Schedule) -> list[Loop]:
+    """The loops whose turns are units of work; ``block`` counts the blocks of a parallel lane loop."""
+    lane = lane_loop(nest, schedule)
+    outer = [] if schedule.lane == "flat" else [loop for loop in nest.parallel if loop != lane]
+    if lane is not None and not lane.reduced and schedule.block:
+        blocks = dims.ceildiv(lane.extent, schedule.block)
+        if blocks != 1:
+            outer.append(Loop("block", blocks, False))
+    return outer
+
+
+def unit_count(nest: Nest, schedule: Schedule) -> DimLike:
+    """Number of units of work; 0 for an empty domain."""
+    if any(loop.extent == 0 for loop in nest.parallel):
+        return 0
+    return dims.product(loop.extent for loop in unit_loops(nest, schedule))
+
+
+def cached_values(group: GroupOp, nest: Nest, schedule: Schedule) -> list[SSAValue]:
+    """Full values that a later stage needs again and that are dear to compute: they are kept in a scratch row."""
+    if not group.axes or nest.depth == 0:
+        return []
+    outputs = set(group.yielded)
+    found = []
+    for op in group.members:
+        if op.kind is not Kind.MAP or not op.transcendental or nest.is_row(op.results[0]):
+            continue
+        value = op.results[0]
+        level = nest.levels[value]
+        if value not in outputs and level < nest.depth and _read_later(value, level, nest):
+            found.append(value)
+    room = SCRATCH_LIMIT
+    size = dims.product(loop.extent for loop in nest.reduced)
+    width = schedule.lanes if schedule.lane and not _lane_is_reduced(nest, schedule) else 1
+    if not isinstance(size, int) or size * width * 4 * max(len(found), 1) > room:
+        return []
+    return found
+
+
+def _lane_is_reduced(nest: Nest, schedule: Schedule) -> bool:
+    lane = lane_loop(nest, schedule)
+    return lane is not None and lane.reduced
+
+
+def _read_later(value: SSAValue, level: int, nest: Nest) -> bool:
+    for use in value.uses:
+        user = use.operation
+        if isinstance(user, NdOp) and user.results and user.results[0] in nest.levels:
+            later = nest.levels[user.results[0]] - (user.kind is Kind.REDUCE)
+            if later > level or (user.kind is not Kind.REDUCE and _read_later(user.results[0], level, nest)):
+                return True
+        elif nest.depth > level:  # the terminator: stored at its own level
+            continue
+    return False
+
+
+Place = Callable[[LoopKernel], tuple[Ref, DimLike]]
+
+
+def scratch_layout(nest: Nest, cached: list[SSAValue], schedule: Schedule) -> tuple[int, dict[SSAValue, Place]]:
+    """Bytes of scratch per thread, and where each cached value lies in it."""
+    places: dict[SSAValue, Place] = {}
+    at = 0
+    reduced_lane = _lane_is_reduced(nest, schedule)
+    width = 1 if reduced_lane or not schedule.lane else schedule.lanes
+    size = dims.product(loop.extent for loop in nest.reduced)
+    for value in cached:
+        assert isinstance(size, int)
+        dtype = aval_of(value.type).dtype.compute
+        places[value] = _place_at(at, dtype, nest, width, schedule)
+        at += -(-(size * width * dtype.itemsize) // 64) * 64
+    return at, places
+
+
+def _place_at(at: int, dtype: DType, nest: Nest, width: int, schedule: Schedule) -> Place:
+    offset: DimLike = 0
+    for loop in nest.reduced:
+        offset = dims.multiply(offset, loop.extent) + dim(loop.name)
+    lane = lane_loop(nest, schedule)
+
+    def place(kernel: LoopKernel) -> tuple[Ref, DimLike]:
+        ref = kernel.k.view(kernel.k.scratch, at, dtype)
+        if width == 1 or lane is None:
+            return ref, offset
+        kernel.body.env["lane0"] = kernel.body.env[lane.name]  # scratch holds one vector per reduced point
+        return ref, dims.multiply(offset, width) + dim(lane.name) - dim("lane0")
+
+    return place
+
+
+def needs_wide_indices(group: GroupOp) -> bool:
+    """Whether element offsets may exceed 31 bits."""
+    sizes = [aval_of(v.type).size for v in (*group.operands, *group.results)]
+    return any(not isinstance(s, int) or s >= 1 << 31 for s in sizes)
+
+
+def _dim_names(group: GroupOp) -> set[str]:
+    shapes = [aval_of(v.type).shape for v in (*group.operands, *group.results)]
+    inside = [a.shape for op in group.members for a in op.avals]
+    return {n for shape in (*shapes, *inside, group.domain) for n in dims.names(*shape)}
+
+
+def _divides(extent: DimLike, count: int) -> bool:
+    return isinstance(extent, int) and extent % count == 0
+
+
+def _same_storage(value: SSAValue) -> bool:
+    dtype = aval_of(value.type).dtype
+    return dtype is dtype.compute
+
+
+def _flatten(states: Sequence[State]) -> list[Val]:
+    return [v for state in states for v in state]
+
+
+def _group(values: Sequence[Val], like: Sequence[State]) -> list[State]:
+    result, at = [], 0
+    for state in like:
+        result.append(list(values[at : at + len(state)]))
+        at += len(state)
+    return result
+
+
+def _flatten_all(copies: Sequence[Sequence[State]]) -> list[Val]:
+    return [v for states in copies for v in _flatten(states)]
+
+
+def _group_all(values: Sequence[Val], like: Sequence[Sequence[State]]) -> list[list[State]]:
+    result, at = [], 0
+    for states in like:
+        count = sum(len(s) for s in states)
+        result.append(_group(values[at : at + count], states))
+        at += count
+    return result

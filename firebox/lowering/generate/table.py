@@ -1,0 +1,28 @@
+"""Our own rows of the table of templates."""
+
+from collections.abc import Sequence
+
+from firebox.dialects.nd.group import GroupOp
+from firebox.dialects.nd.schedule import Schedule
+from firebox.lowering.generate.choose import loop_schedule
+from firebox.lowering.generate.loops import LoopKernel, cached_values, scratch_layout, unit_count
+from firebox.lowering.generate.nest import Nest
+from firebox.lowering.generate.templates import Kernels, Launch, Template, register_template
+from firebox.runtime.target import Target
+
+
+def register_all() -> None:
+    """Enter the templates of this package."""
+    register_template("loops", Template("loops", loop_schedule, _loops, _launch_loops))
+
+
+def _loops(
+    group: GroupOp, schedule: Schedule, target: Target, dim_order: Sequence[str], op_ids: dict[str, int]
+) -> Kernels:
+    return Kernels(LoopKernel(group, schedule, dim_order, op_ids).build())
+
+
+def _launch_loops(group: GroupOp, schedule: Schedule) -> Launch:
+    nest = Nest.of(group)
+    scratch, _ = scratch_layout(nest, cached_values(group, nest, schedule), schedule)
+    return Launch(unit_count(nest, schedule), schedule.grain, scratch)

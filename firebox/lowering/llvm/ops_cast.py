@@ -1,0 +1,175 @@
+"""LLVM text of conversions: between numeric types, from and to the 16-bit floats, and of bits."""
+
+from typing import Any
+
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, VectorType
+from xdsl.ir import Attribute, Operation
+
+from firebox.dialects.kernel import ops as kernel
+from firebox.dialects.xdsl_compat import operands_of
+from firebox.errors import CompilerError
+from firebox.lowering.llvm.function import LOWERINGS, FunctionText, lowers
+from firebox.lowering.llvm.lanewise import Lanewise
+from firebox.lowering.llvm.text import suffix
+from firebox.lowering.llvm.text import vector as vec
+
+_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64}
+
+
+@lowers(kernel.CastOp)
+def _cast(f: FunctionText, op: kernel.CastOp) -> None:
+    source, result = operands_of(op)[0], op.results[0]
+    element, lanes = f.shape(source)
+    x = f.value(source)
+    narrow_in, narrow_out = _narrow(source._type), _narrow(result._type)
+    if narrow_in:
+        x = (bf16_to_float if narrow_in == "bf16" else f16_to_float)(f, lanes, x)
+        element = "float"
+    goal = "float" if narrow_out else f.shape(result)[0]
+    if narrow_out == "f16" and element == "double":
+        x = _double_to_float_odd(f, lanes, x)
+    else:
+        x = convert(f, element, goal, lanes, x, "signed" in op.properties)
+    if narrow_out:
+        x = (float_to_bf16 if narrow_out == "bf16" else float_to_f16)(f, lanes, x)
+    f.define(result, x)
+
+
+def _narrow(type_: Attribute) -> str:
+    """`bf16`, `f16` or nothing."""
+    element = type_.element_type if isinstance(type_, VectorType) else type_
+    if isinstance(element, BFloat16Type):
+        return "bf16"
+    return "f16" if isinstance(element, Float16Type) else ""
+
+
+def convert(f: FunctionText, source: str, goal: str, lanes: int, x: str, signed: bool) -> str:
+    """A value of one LLVM element type as another."""
+    if source == goal:
+        return x
+    a, b = vec(source, lanes), vec(goal, lanes)
+    from_real, to_real = source in ("float", "double"), goal in ("float", "double")
+    if from_real and to_real:
+        return f.op(f"{'fpext' if goal == 'double' else 'fptrunc'} {a} {x} to {b}")
+    if to_real:
+        return f.op(f"{'sitofp' if signed and source != 'i1' else 'uitofp'} {a} {x} to {b}")
+    if goal == "i1":
+        zero = "zeroinitializer" if lanes > 1 else "0.0" if from_real else "0"
+        return f.op(f"{'fcmp une' if from_real else 'icmp ne'} {a} {x}, {zero}")
+    if from_real:
+        kind = "fptosi" if signed else "fptoui"
+        return f.intrinsic(f"llvm.{kind}.sat.{suffix(goal, lanes)}.{suffix(source, lanes)}", b, [(a, x)])
+    if _BITS[goal] < _BITS[source]:
+        return f.op(f"trunc {a} {x} to {b}")
+    return f.op(f"{'sext' if signed and source != 'i1' else 'zext'} {a} {x} to {b}")
+
+
+# 16-bit floats, held as their bits in i16
+
+
+def bf16_to_float(f: FunctionText, lanes: int, x: str) -> str:
+    """The upper half of a float."""
+    v = Lanewise(f, "float", lanes)
+    wide = f.op(f"zext {vec('i16', lanes)} {x} to {v.int}")
+    return v.real(v.shl(wide, 16))
+
+
+def float_to_bf16(f: FunctionText, lanes: int, x: str) -> str:
+    """Round half to even by adding 0x7fff and the lowest kept bit; a NaN stays one (its quiet bit is set)."""
+    v = Lanewise(f, "float", lanes)
+    bits = v.bits(x)
+    lowest = v.and_(v.lshr(bits, 16), v.i(1))
+    rounded = v.lshr(v.iadd(bits, v.iadd(lowest, v.i(0x7FFF))), 16)
+    quiet = v.or_(v.lshr(bits, 16), v.i(0x40))
+    chosen = v.iselect(v.cmp("uno", x, x), quiet, rounded)
+    return f.op(f"trunc {v.int} {chosen} to {vec('i16', lanes)}")
+
+
+def _has_half(f: FunctionText) -> bool:
+    return f.target.arch == "aarch64" or f.target.has("f16c") or f.target.has("avx512f")
+
+
+def f16_to_float(f: FunctionText, lanes: int, x: str) -> str:
+    """Exact. Without the instruction: move the fields, scale by 2^112, which also normalises denormals; fix inf, NaN."""
+    if _has_half(f):
+        half = f.op(f"bitcast {vec('i16', lanes)} {x} to {vec('half', lanes)}")
+        return f.op(f"fpext {vec('half', lanes)} {half} to {vec('float', lanes)}")
+    v = Lanewise(f, "float", lanes)
+    wide = f.op(f"zext {vec('i16', lanes)} {x} to {v.int}")
+    magnitude = v.shl(v.and_(wide, v.i(0x7FFF)), 13)
+    scaled = v.bits(v.mul(v.real(magnitude), v.f(2.0**112)))
+    special = v.icmp("uge", magnitude, v.i(0x7C00 << 13))
+    scaled = v.iselect(special, v.or_(magnitude, v.i(0x7F800000)), scaled)
+    return v.real(v.or_(scaled, v.shl(v.and_(wide, v.i(0x8000)), 16)))
+
+
+def float_to_f16(f: FunctionText, lanes: int, x: str) -> str:
+    """Round half to even. Without the instruction, by the adder: normals with the mantissa's lowest kept bit, denormals
+    by adding 0.5, whose last place is 2^-24 (F. Giesen, float_to_half_fast3_rtne)."""
+    if _has_half(f):
+        half = f.op(f"fptrunc {vec('float', lanes)} {x} to {vec('half', lanes)}")
+        return f.op(f"bitcast {vec('half', lanes)} {half} to {vec('i16', lanes)}")
+    v = Lanewise(f, "float", lanes)
+    bits = v.bits(x)
+    magnitude = v.and_(bits, v.i(0x7FFFFFFF))
+    small = v.isub(v.bits(v.add(v.real(magnitude), v.f(0.5))), v.i(0x3F000000))
+    lowest = v.and_(v.lshr(magnitude, 13), v.i(1))
+    normal = v.lshr(v.iadd(v.iadd(magnitude, v.i(0xFFF - (112 << 23))), lowest), 13)
+    half = v.iselect(v.icmp("ult", magnitude, v.i(113 << 23)), small, normal)
+    half = v.iselect(v.icmp("uge", magnitude, v.i(0x47800000)), v.i(0x7C00), half)
+    nan = v.or_(v.i(0x7E00), v.and_(v.lshr(magnitude, 13), v.i(0x1FF)))
+    half = v.iselect(v.icmp("ugt", magnitude, v.i(0x7F800000)), nan, half)
+    half = v.or_(half, v.and_(v.lshr(bits, 16), v.i(0x8000)))
+    return f.op(f"trunc {v.int} {half} to {vec('i16', lanes)}")
+
+
+def _double_to_float_odd(f: FunctionText, lanes: int, x: str) -> str:
+    """To float, inexact results with an odd last bit, so that rounding once more gives the correctly rounded f16."""
+    wide, v = Lanewise(f, "double", lanes), Lanewise(f, "float", lanes)
+    near = f.op(f"fptrunc {wide.type} {x} to {v.type}")
+    back = f.op(f"fpext {v.type} {near} to {wide.type}")
+    bits = v.bits(near)
+    too_far = wide.cmp("ogt", wide.abs(back), wide.abs(x))
+    toward_zero = v.iselect(too_far, v.isub(bits, v.i(1)), bits)
+    inexact = wide.cmp("one", back, x)
+    return v.real(v.iselect(inexact, v.or_(toward_zero, v.i(1)), bits))
+
+
+# Bits
+
+
+def _bitcast(f: FunctionText, op: Operation) -> None:
+    source, result = operands_of(op)[0], op.results[0]
+    a, b = f.type(source), f.type(result)
+    f.define(result, f.value(source) if a == b else f.op(f"bitcast {a} {f.value(source)} to {b}"))
+
+
+LOWERINGS[arith.BitcastOp] = _bitcast
+LOWERINGS[vector.BitcastOp] = _bitcast
+
+
+@lowers(arith.IndexCastOp)
+def _index_cast(f: FunctionText, op: arith.IndexCastOp) -> None:
+    source, result = operands_of(op)[0], op.results[0]
+    element, lanes = f.shape(source)
+    f.define(result, convert(f, element, f.shape(result)[0], lanes, f.value(source), True))
+
+
+def _standard(kind: str) -> Any:
+    """The arith cast ops, scalar only; fptosi and fptoui saturate as kernel.cast does."""
+
+    def write(f: FunctionText, op: Operation) -> None:
+        source, result = operands_of(op)[0], op.results[0]
+        if _narrow(source._type) or _narrow(result._type):
+            raise CompilerError("16-bit floats convert by kernel.cast", op=op.name, found=str(source.type))
+        element, lanes = f.shape(source)
+        f.define(result, convert(f, element, f.shape(result)[0], lanes, f.value(source), kind == "signed"))
+
+    return write
+
+
+for _class in (arith.ExtSIOp, arith.SIToFPOp, arith.FPToSIOp):
+    LOWERINGS[_class] = _standard("signed")
+for _class in (arith.ExtUIOp, arith.UIToFPOp, arith.FPToUIOp, arith.ExtFOp, arith.TruncFOp, arith.TruncIOp):
+    LOWERINGS[_class] = _standard("unsigned")

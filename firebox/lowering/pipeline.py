@@ -1,0 +1,243 @@
+"""The pipeline: one function, each step named, timed and open to observers.
+
+``expand -> canonicalize -> checkpoint -> decompose -> layout -> fuse -> order -> schedule -> bufferize -> generate -> emit``
+"""
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from firebox import dims
+from firebox.dialects import plan
+from firebox.dialects.nd.aval import aval_of
+from firebox.dialects.nd.group import GroupOp
+from firebox.errors import UserError
+from firebox.lowering import legal
+from firebox.lowering.bufferize import PACK, bufferize
+from firebox.lowering.canonicalize import canonicalize
+from firebox.lowering.checkpoint import checkpoint
+from firebox.lowering.decompose import decompose
+from firebox.lowering.expand import expand
+from firebox.lowering.fuse import fuse
+from firebox.lowering.generate import table
+from firebox.lowering.generate.body import location_text
+from firebox.lowering.generate.templates import Kernels, template_of
+from firebox.lowering.layout import layout
+from firebox.lowering.llvm.emit import emit_kernels
+from firebox.lowering.llvm.plan import emit_plan
+from firebox.lowering.module import main_function
+from firebox.lowering.order import order
+from firebox.lowering.schedule import schedule, schedule_of
+from firebox.runtime.program import KernelInfo, Program
+from firebox.runtime.target import Target
+from firebox.signature import TensorSpec
+
+PHASES = (
+    "trace",
+    "expand",
+    "canonicalize",
+    "checkpoint",
+    "decompose",
+    "layout",
+    "fuse",
+    "order",
+    "schedule",
+    "bufferize",
+    "generate",
+    "emit",
+)
+
+Observer = Callable[[str, ModuleOp, float], None]
+"""Called after each phase with its name, the module and the seconds it took."""
+
+table.register_all()
+
+
+@dataclass(frozen=True)
+class Options:
+    """What may differ between two compilations of one program for one target.
+
+    Attributes:
+        name: of the program and its entry point.
+        checkpoint: what backward keeps; a strategy of the pass `checkpoint`.
+        verify: verify the module after each phase.
+    """
+
+    name: str = "main"
+    checkpoint: str = "keep-all"
+    verify: bool = False
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A compiled program: its description, and the LLVM IR text of its code."""
+
+    program: Program
+    text: str
+
+
+def lower(
+    module: ModuleOp, target: Target, options: Options | None = None, observer: Observer | None = None
+) -> Lowered:
+    """Lower an nd module to text; the module is used up.
+
+    Raises:
+        FireboxError: the program cannot be compiled; names the op and its source line.
+    """
+    state = _State(module, target, options or Options(), observer)
+    with _no_gc():
+        for phase in PHASES[1:-1]:
+            state.run(phase)
+        return state.emit()
+
+
+def run_to(
+    module: ModuleOp, target: Target, phase: str, options: Options | None = None, observer: Observer | None = None
+) -> ModuleOp:
+    """Lower an nd module up to and including a phase, for inspection; the module is changed in place.
+
+    Raises:
+        UserError: no such phase.
+    """
+    if phase not in PHASES:
+        raise UserError("no such phase", op="pipeline", expected=", ".join(PHASES), found=phase)
+    state = _State(module, target, options or Options(), observer)
+    with _no_gc():
+        for name in PHASES[1 : PHASES.index(phase) + 1]:
+            if name != "emit":
+                state.run(name)
+    return module
+
+
+class _State:
+    """One compilation on its way through the phases."""
+
+    def __init__(self, module: ModuleOp, target: Target, options: Options, observer: Observer | None) -> None:
+        self.module = module
+        self.target = target
+        self.options = options
+        self.observer = observer
+        function = main_function(module)
+        self.inputs = [
+            TensorSpec(_name(function, k), a.dtype, a.shape)
+            for k, a in enumerate(aval_of(t) for t in function.function_type.inputs.data)
+        ]
+        outputs = [aval_of(t) for t in function.function_type.outputs.data]
+        self.outputs = [TensorSpec(f"out{k}", a.dtype, a.shape) for k, a in enumerate(outputs)]
+        self.op_ids: dict[str, int] = {}
+        self.kernels: dict[str, Kernels] = {}
+        self.infos: list[KernelInfo] = []
+
+    @property
+    def dim_order(self) -> tuple[str, ...]:
+        return dims.names(*(d for spec in self.inputs for d in spec.shape))
+
+    def run(self, phase: str) -> None:
+        start = time.perf_counter()
+        step = getattr(self, f"_{phase}", None) or _PASSES[phase]
+        step(self.module)
+        if self.options.verify:
+            self.module.verify()
+            legal.check(self.module, phase)
+        if self.observer is not None:
+            self.observer(phase, self.module, time.perf_counter() - start)
+
+    def _checkpoint(self, module: ModuleOp) -> None:
+        checkpoint(module, self.options.checkpoint)
+
+    def _schedule(self, module: ModuleOp) -> None:
+        schedule(module, self.target)
+
+    def _generate(self, module: ModuleOp) -> None:
+        """Replace @main by the kernels, one per label."""
+        function = main_function(module)
+        for op in list(function.body.block.ops):
+            if isinstance(op, GroupOp) and op.label not in self.kernels and op.members[0].name != PACK:
+                made = template_of(op).generate(op, schedule_of(op), self.target, self.dim_order, self.op_ids)
+                self.kernels[op.label] = made
+                self.infos.append(_info(op))
+        function.detach()
+        function.erase(safe_erase=False)
+        for kernels in self.kernels.values():
+            for made_function in (*kernels.helpers, kernels.main):
+                module.body.block.add_op(made_function)
+
+    def emit(self) -> Lowered:
+        start = time.perf_counter()
+        functions = [op for op in self.module.body.block.ops if isinstance(op, FuncOp)]
+        entry = _program_op(self.module)
+        entry.attributes["sym_name"] = StringAttr(self.options.name)
+        text = emit_kernels(functions, self.target) + "\n" + emit_plan(entry)
+        if self.observer is not None:
+            self.observer("emit", self.module, time.perf_counter() - start)
+        return Lowered(self._program(entry), text)
+
+    def _program(self, entry: plan.ProgramOp) -> Program:
+        return Program(
+            name=self.options.name,
+            inputs=tuple(self.inputs),
+            outputs=tuple(self.outputs),
+            dims=self.dim_order,
+            arena=entry.dim("arena"),
+            aliases=_aliases(entry),
+            entry=self.options.name,
+            kernels=tuple(self.infos),
+            locations=tuple(self.op_ids),
+        )
+
+
+_PASSES: dict[str, Callable[[ModuleOp], object]] = {
+    "expand": expand,
+    "canonicalize": canonicalize,
+    "decompose": decompose,
+    "layout": layout,
+    "fuse": fuse,
+    "order": order,
+    "bufferize": bufferize,
+}
+
+
+def _name(function: FuncOp, index: int) -> str:
+    """The name given to an input by the argument attribute ``nd.name``."""
+    attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
+    if index < len(attributes):
+        name = attributes[index].data.get("nd.name")
+        if isinstance(name, StringAttr):
+            return name.data
+    return f"in{index}"
+
+
+def _info(group: GroupOp) -> KernelInfo:
+    first: Operation | None = group.block.first_op
+    where = location_text(group.members[0]) if first is not None else ""
+    return KernelInfo(group.label, group.group, tuple(op.name for op in group.members), where)
+
+
+def _program_op(module: ModuleOp) -> plan.ProgramOp:
+    return next(op for op in module.body.block.ops if isinstance(op, plan.ProgramOp))
+
+
+def _aliases(entry: plan.ProgramOp) -> tuple[tuple[int, int], ...]:
+    pairs = []
+    for pair in entry.aliases.data:
+        output, source = (number.value.data for number in pair.data)  # type: ignore[attr-defined]
+        pairs.append((int(output), int(source)))
+    return tuple(pairs)
+
+
+@contextmanager
+def _no_gc() -> Iterator[None]:
+    """The cyclic collector doubles the time of IR construction and finds nothing in it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

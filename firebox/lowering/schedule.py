@@ -1,0 +1,36 @@
+"""Pass `schedule`: give every group its `Schedule` for a target, as an attribute that can be read and edited."""
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from firebox.dialects.nd.group import GroupOp
+from firebox.dialects.nd.schedule import Schedule, ScheduleAttr
+from firebox.lowering.generate.templates import template_of
+from firebox.lowering.module import main_function
+from firebox.runtime.target import Target
+
+def schedule(module: ModuleOp, target: Target) -> None:
+    """Attach a `ScheduleAttr` named ``schedule`` to every group that has none yet; in place."""
+    made: dict[str, Schedule] = {}
+    for op in main_function(module).body.block.ops:
+        if isinstance(op, GroupOp) and "schedule" not in op.attributes:
+            if op.label not in made:
+                made[op.label] = template_of(op).schedule(op, target)
+            op.attributes["schedule"] = ScheduleAttr(made[op.label])
+
+
+def schedule_of(group: GroupOp) -> Schedule:
+    """The schedule attached to a group."""
+    attribute = group.attributes["schedule"]
+    assert isinstance(attribute, ScheduleAttr)
+    return attribute.data
+
+
+class SchedulePass(ModulePass):
+    """Schedule the groups of @main for the host."""
+
+    name = "nd-schedule"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        schedule(op, Target.host())

@@ -1,0 +1,198 @@
+"""`Executable`: a program and its loaded code; makes outputs and workspace, calls, and raises what went wrong."""
+
+import operator
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firebox import dims as dim
+from firebox.errors import CompilerError, DeviceError, FireboxError
+from firebox.runtime.cpu import slots
+from firebox.runtime.device import Device
+from firebox.runtime.image import CodeImage
+from firebox.runtime.memory import Buffer
+from firebox.runtime.program import THREADS, Program
+from firebox.runtime.status import GUARD_UNMET, Status, fault
+from firebox.signature import Signature, TensorSpec
+
+_MAX_SIZES = 256  # remembered choices of dims
+_MAX_BYTES = 1 << 46  # beyond any machine's memory; keeps sizes inside what an allocator takes
+_SMALL_ARENA = 4096
+
+Array = NDArray[Any]
+_get_ptr, _get_nbytes = operator.attrgetter("ptr"), operator.attrgetter("nbytes")
+
+
+class _Sizes:
+    """Bytes of every buffer for one choice of dims and threads."""
+
+    __slots__ = ("arena", "dims", "inputs", "outputs")
+
+    def __init__(self, program: Program, dims: Sequence[int], threads: int) -> None:
+        env = dict(zip(program.dims, dims, strict=True))
+        self.dims = slots(dims)
+        self.inputs = [_nbytes(spec, env) for spec in program.inputs]
+        self.outputs = [_nbytes(spec, env) for spec in program.outputs]
+        self.arena = _checked(dim.evaluate(program.arena, {**env, THREADS: threads}), "workspace")
+
+
+class Executable:
+    """A program ready to run on a device. Calls may come from several threads at once.
+
+    Args:
+        program: what the code is.
+        image: the code.
+        device: where to load it.
+
+    Raises:
+        ArtifactError: the code is for another architecture.
+        DeviceError: the code lacks the program's entry.
+    """
+
+    def __init__(self, program: Program, image: CodeImage, device: Device | str = "cpu") -> None:
+        self.program = program
+        self.device = Device(device)
+        backend = self.device.backend
+        self._environment = backend.environment
+        self._allocate = backend.allocate
+        self._run = backend.make_entry(backend.load(image), program.entry).run
+        self._sizes: dict[tuple[int, ...], _Sizes] = {}
+        self._pack_inputs = struct.Struct(f"{len(program.inputs)}q").pack
+        self._pack_outputs = struct.Struct(f"{len(program.outputs) + 1}q").pack
+        self._arenas: list[Buffer] = []  # spare ones, each of _SMALL_ARENA bytes
+
+    def __repr__(self) -> str:
+        return f"Executable({self.program.name} on {self.device.name})"
+
+    def run(
+        self, inputs: Sequence[Buffer], dims: Sequence[int] = (), donate: Sequence[bool] | None = None
+    ) -> list[Buffer]:
+        """Call the program; returns when the call is done.
+
+        Args:
+            inputs: one buffer per input, of at least its size; nobody else may write them meanwhile.
+            dims: values of the program's dims, in their order. The caller has checked them against the shapes.
+            donate: for each input, whether the caller gives its buffer up; the result may then live in it.
+
+        Returns:
+            One buffer per output.
+
+        Raises:
+            CompilerError: the number or size of the buffers is not what the program takes.
+            IndexRangeError, ShapeError, DeviceError: a fault that the code reports, with the line of its op.
+        """
+        env = self._environment()
+        sizes = self._sizes.get((env.threads, *dims)) or self._measure(dims, env.threads)
+        if list(map(_get_nbytes, inputs)) != sizes.inputs:
+            self._check_sizes(inputs, sizes)
+        outputs = list(map(self._allocate, sizes.outputs)) if donate is None else self._outputs(inputs, sizes, donate)
+        arena = self._take_arena(sizes.arena)
+        args = self._pack_inputs(*map(_get_ptr, inputs))
+        outs = self._pack_outputs(*map(_get_ptr, outputs), arena.ptr)
+        status = self._run(env, args, sizes.dims, outs)
+        if arena.nbytes == _SMALL_ARENA:
+            self._arenas.append(arena)
+        if status is not None:
+            raise self._fault(status)
+        return outputs
+
+    def run_arrays(self, arrays: Mapping[str, Any], signature: Signature | None = None) -> dict[str, Array]:
+        """Call the program on arrays by input name; returns fresh arrays by output name.
+
+        Args:
+            arrays: one per input, NumPy arrays or scalars. Element type and shape must be right; strides may be any.
+            signature: with ranges of the dims; the program's own has none.
+
+        Raises:
+            InputError: an array is missing, or does not fit.
+            IndexRangeError, ShapeError, DeviceError: as `run`.
+        """
+        signature = signature or self.program.signature
+        values = signature.order(arrays)
+        env = signature.bind(values)
+        from_numpy = self.device.backend.from_numpy
+        buffers = [from_numpy(contiguous(value)) for value in values]
+        return self.results(self.run(buffers, [env[name] for name in self.program.dims]), env)
+
+    def results(self, buffers: Sequence[Buffer], env: Mapping[str, int]) -> dict[str, Array]:
+        """Fresh output buffers as arrays by name; nothing else may refer to them."""
+        found = {}
+        for spec, buffer in zip(self.program.outputs, buffers, strict=True):
+            shape = tuple(dim.evaluate(d, env) for d in spec.shape)
+            found[spec.name] = buffer.as_numpy(spec.dtype.numpy, shape, writable=True)
+        return found
+
+    def arena_bytes(self, dims: Sequence[int] = ()) -> int:
+        """Bytes of workspace that a call with these dims takes now."""
+        return self._measure(dims, self._environment().threads).arena
+
+    def _measure(self, dims: Sequence[int], threads: int) -> _Sizes:
+        if len(dims) != len(self.program.dims):
+            expected = f"values of {', '.join(self.program.dims) or 'no dims'}"
+            raise CompilerError("wrong number of dims", op=self.program.name, expected=expected, found=list(dims))
+        sizes = _Sizes(self.program, dims, threads)
+        if len(self._sizes) >= _MAX_SIZES:
+            self._sizes.clear()
+        self._sizes[threads, *dims] = sizes
+        return sizes
+
+    def _outputs(self, inputs: Sequence[Buffer], sizes: _Sizes, donate: Sequence[bool]) -> list[Buffer]:
+        shared = {output: source for output, source in self.program.aliases if donate[source]}
+        return [
+            inputs[shared[index]] if index in shared and _may_write(inputs, shared[index]) else self._allocate(size)
+            for index, size in enumerate(sizes.outputs)
+        ]
+
+    def _take_arena(self, nbytes: int) -> Buffer:
+        """Workspace for one call. Small ones are kept, as making a buffer costs as much as a short call."""
+        if nbytes > _SMALL_ARENA:
+            return self._allocate(nbytes)
+        try:
+            return self._arenas.pop()
+        except IndexError:
+            return self._allocate(_SMALL_ARENA)
+
+    def _check_sizes(self, inputs: Sequence[Buffer], sizes: _Sizes) -> None:
+        found = [buffer.nbytes for buffer in inputs]
+        if len(found) != len(sizes.inputs) or any(map(operator.lt, found, sizes.inputs)):
+            expected = f"bytes {sizes.inputs}"
+            raise CompilerError("buffers do not fit the program", op=self.program.name, expected=expected, found=found)
+
+    def _fault(self, status: Status) -> FireboxError:
+        """The error for a fault: named by its op's source line, or by the guard that does not hold."""
+        locations, guards = self.program.locations, self.program.guards
+        location = locations[status.op_id] if 0 <= status.op_id < len(locations) else ""
+        error = fault(status, self.program.name, location)
+        if status.code == GUARD_UNMET and len(guards) == 1:
+            error.hint = f"the program needs {guards[0]}"
+        return error
+
+
+def contiguous(array: Any) -> Array:
+    """The array, or a copy of it when its memory is not row-major and aligned to its elements."""
+    found: Array = np.asarray(array)  # a NumPy scalar has no memory that stays
+    if found.flags.c_contiguous and found.flags.aligned:
+        return found
+    return np.array(found, order="C", copy=True)
+
+
+def _may_write(inputs: Sequence[Buffer], index: int) -> bool:
+    """Whether a donated buffer may be written: not seen outside, and no other input lies in the same memory."""
+    buffer = inputs[index]
+    if buffer.exported:
+        return False
+    root = buffer.root
+    return all(other.root is not root for position, other in enumerate(inputs) if position != index)
+
+
+def _nbytes(spec: TensorSpec, env: Mapping[str, int]) -> int:
+    return _checked(dim.evaluate(spec.nbytes, env), spec.name)
+
+
+def _checked(nbytes: int, what: str) -> int:
+    if not 0 <= nbytes <= _MAX_BYTES:
+        raise DeviceError(f"out of memory: {nbytes} bytes", op=what, expected=f"at most {_MAX_BYTES}")
+    return nbytes

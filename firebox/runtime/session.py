@@ -1,0 +1,136 @@
+"""`load` an artifact and call it: the whole of what a deployed model needs, without compiler or code generator."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firebox.errors import ArtifactError, InputError
+from firebox.runtime import pool
+from firebox.runtime.artifact import Artifact, Build
+from firebox.runtime.device import Device
+from firebox.runtime.dispatch import Executable, contiguous
+from firebox.runtime.memory import Buffer
+from firebox.signature import Signature, TensorSpec
+
+Array = NDArray[Any]
+
+
+class Model:
+    """A compiled model, ready to call. Calls may come from several threads at once.
+
+    Attributes:
+        artifact: the file's content.
+        build: the code in use, one of the artifact's.
+        signature: inputs, outputs and ranges of the dims.
+    """
+
+    def __init__(self, artifact: Artifact, device: Device | str = "cpu") -> None:
+        self.artifact = artifact
+        self.signature: Signature = artifact.signature
+        self.build = choose(artifact)
+        pool.install(self.build.pool)
+        self._executable = Executable(self.build.program, self.build.image, device)
+        self._dims = self.build.program.dims
+        self._from_numpy = self._executable.device.backend.from_numpy
+        self._slots: list[Buffer | None] = [None] * len(self.build.program.inputs)
+        for weight in artifact.weights:
+            self._slots[weight.argument] = self._from_numpy(weight.array)
+        self._free = [index for index, buffer in enumerate(self._slots) if buffer is None]
+
+    def __repr__(self) -> str:
+        return f"Model({self.artifact.name}{self.signature})"
+
+    @property
+    def name(self) -> str:
+        return self.artifact.name
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Names, element types and shapes of what a call takes."""
+        return self.signature.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Names, element types and shapes of what a call gives."""
+        return self.signature.outputs
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Run on arrays, in the order of the inputs or by name; numbers and lists take the input's element type.
+
+        Returns:
+            The output's array; a dict by name when there are several.
+
+        Raises:
+            InputError: an input is missing, unknown, or does not fit the signature.
+            IndexRangeError, ShapeError, DeviceError: a fault at run time, with the line of its op.
+        """
+        results = self.run(self._named(args, kwargs))
+        return results if len(self.signature.outputs) != 1 else results[self.signature.outputs[0].name]
+
+    def run(self, values: Mapping[str, object]) -> dict[str, Array]:
+        """Run on arrays by input name; returns new arrays by output name. Raises as a call."""
+        signature = self.signature
+        ordered = signature.order(values)
+        arrays = [_as_array(spec, value) for spec, value in zip(signature.inputs, ordered, strict=True)]
+        env = signature.bind(arrays)
+        slots = self._slots.copy()
+        for index, array in zip(self._free, arrays, strict=True):
+            slots[index] = self._from_numpy(contiguous(array))
+        buffers: list[Any] = slots  # every place is taken now
+        return self._executable.results(self._executable.run(buffers, [env[name] for name in self._dims]), env)
+
+    def _named(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
+        names = [spec.name for spec in self.inputs]
+        if len(args) > len(names):
+            takes = "; ".join(map(str, self.inputs)) or "none"
+            raise InputError("too many inputs", expected=f"{len(names)} ({takes})", found=len(args))
+        named = dict(zip(names, args, strict=False))
+        twice = [name for name in kwargs if name in named]
+        if twice:
+            raise InputError("given twice", op=f"input {twice[0]}")
+        return {**named, **kwargs}
+
+
+def load(path: str | os.PathLike[str], device: Device | str | None = None, num_threads: int | None = None) -> Model:
+    """Open an artifact for calling.
+
+    Args:
+        path: an ``.fbox`` file.
+        device: where to run; the CPU when not given.
+        num_threads: threads that programs of this process may use from now on; results do not depend on it.
+
+    Raises:
+        ArtifactError: damaged, of another format version, or without code that this machine can run.
+        OSError: the file cannot be read.
+    """
+    if num_threads is not None:
+        pool.set_num_threads(num_threads)
+    return Model(Artifact.open(path), device or "cpu")
+
+
+def choose(artifact: Artifact) -> Build:
+    """The build that uses most of what this machine has.
+
+    Raises:
+        ArtifactError: none runs here; says what each one lacks.
+    """
+    missing = [(build, build.target.missing_on_host()) for build in artifact.builds]
+    fitting = [build for build, lacks in missing if not lacks]
+    if not fitting:
+        found = "; ".join(f"{build.label} needs {', '.join(lacks)}" for build, lacks in missing)
+        hint = "compile it for this machine, or with a smaller --target"
+        raise ArtifactError("no code for this machine", op="artifact", expected="what it has", found=found, hint=hint)
+    return max(fitting, key=lambda build: len(build.target.features))
+
+
+def _as_array(spec: TensorSpec, value: object) -> Array:
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    try:
+        # Numbers and lists have no element type of their own; other array libraries keep theirs.
+        return np.asarray(value) if hasattr(value, "dtype") else np.asarray(value, spec.dtype.numpy)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"not an array: {error}", op=f"input {spec.name}", expected=spec.type) from None
