@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from firebox import config
 from firebox.runtime.code_cache import code_cache
@@ -12,6 +13,10 @@ from firebox.runtime.program_cache import program_cache
 
 GOLDEN = Path(__file__).parent / "golden"
 _numbers = itertools.count()
+
+# The same examples in every run, and no time limit for each: the machine may be busy.
+settings.register_profile("firebox", deadline=None, derandomize=True)
+settings.load_profile("firebox")
 
 Golden = Callable[[str, str], None]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, LocationAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, LocationAttr, Region, SSAValue
+from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.ir import Block as IrBlock
 
 from firebox.dialects.nd.aval import tensor_type

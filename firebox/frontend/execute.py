@@ -111,9 +111,9 @@ def _held() -> list[Var]:
     """Pending values that somebody holds; in place of views, what they are views of."""
     found = []
     for reference in PENDING:
-        tensor = reference()
-        if tensor is not None and tensor._var.buffer is None:
-            var = tensor._var
+        holder = reference()
+        var = None if holder is None else holder._var
+        if var is not None and var.buffer is None:
             flat = view_base(var)
             found.append(var if flat is None else flat)
     return found

@@ -10,19 +10,21 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import firebox.dialects.nd.ops  # noqa: F401  (registers the primitive ops)
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import NdOp
 from firebox.dialects.nd.params import FLOAT
-from firebox.errors import DeviceError, FireboxError
+from firebox.dtypes import DType
+from firebox.errors import DeviceError, DTypeError, FireboxError
 from firebox.frontend import locations
 from firebox.frontend.locations import Location
 from firebox.runtime.device import Device
 from firebox.runtime.memory import Buffer
 
 if TYPE_CHECKING:
-    from firebox.frontend.cells import Slot
-    from firebox.frontend.tensor import Tensor
+    from firebox.frontend.slots import Slot
 
 _MAX_ENTRIES = 1 << 16
 _numbers = itertools.count()
@@ -156,6 +158,33 @@ class ScalarVar(Var):
         self.tracked = False
         self.buffer = None
         self.data = data
+
+
+_scalars: dict[tuple[Any, DType], ScalarVar] = {}
+_MAX_SCALARS = 4096
+
+
+def scalar_var(value: Any, dtype: DType) -> ScalarVar:
+    """A number as a 0-d operand of an element type.
+
+    Raises:
+        DTypeError: an integer that the type does not hold.
+    """
+    key = (type(value), value or repr(value), dtype)  # 0.0 and -0.0 are equal, and not the same
+    known = _scalars.get(key)  # type: ignore[arg-type]
+    if known is not None:
+        return known
+    if isinstance(value, int) and dtype.is_int and not isinstance(value, bool):
+        limits = np.iinfo(dtype.numpy)
+        if not limits.min <= value <= limits.max:
+            expected = f"{limits.min} to {limits.max}"
+            raise DTypeError(f"the number is not in the range of {dtype.name}", expected=expected, found=value)
+    if len(_scalars) >= _MAX_SCALARS:
+        _scalars.clear()
+    with np.errstate(all="ignore"):
+        data = np.asarray(value).astype(dtype.numpy).tobytes()
+    var = _scalars[key] = ScalarVar(intern(Aval(dtype, ())), data)  # type: ignore[index]
+    return var
 
 
 class LeafVar(Var):
@@ -315,17 +344,19 @@ class Trace:
     Attributes:
         parent: the trace around it.
         writes: values written to cells inside.
+        parts: views of flat storage made inside, by cell and flat tensor.
     """
 
     def __init__(self, parent: "Trace | None") -> None:
         self.parent = parent
-        self.writes: dict[Slot, Any] = {}
+        self.writes: dict[Slot, Var | None] = {}
+        self.parts: dict[tuple[Slot, Var], Var] = {}
 
-    def read(self, slot: "Slot") -> Any:
-        """The value of a cell inside this trace: a Tensor or None."""
+    def read(self, slot: "Slot") -> Var | None:
+        """The value of a cell inside this trace."""
         if slot in self.writes:
             return self.writes[slot]
-        return self.parent.read(slot) if self.parent is not None else slot.tensor
+        return self.parent.read(slot) if self.parent is not None else slot.base()
 
 
 class State(threading.local):
@@ -337,8 +368,8 @@ class State(threading.local):
 
 STATE = State()
 
-PENDING: "list[weakref.ref[Tensor]]" = []
-"""Tensors recorded outside of traces since the last program, as long as somebody holds them."""
+PENDING: "list[weakref.ref[Any]]" = []
+"""Holders of values recorded outside of traces since the last program; a holder that died is asked for no more."""
 
 
 # ---- recording ---------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Index maps between values: where an op reads when it is computed at a point of a loop domain.
 
-Loops of a domain are named ``d0, d1, ...``; a loop of extent 1 is the number 0. The *home* of a value is the index, in terms
-of the domain's loops, at which a group computes it.
+Loops of a domain are named ``d0, d1, ...``; a loop of extent 1 is the number 0. The *home* of a value is the index, in
+terms of the domain's loops, at which a group computes it.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,10 @@ def point(home: Index) -> dict[str, DimLike]:
 def substitute_guard(guard: Guard, env: Mapping[str, DimLike]) -> Guard:
     """Replace names in a guard."""
     return Guard(
-        _substitute(guard.expression, env), _substitute(guard.size, env), _substitute(guard.multiple, env), guard.divisor
+        _substitute(guard.expression, env),
+        _substitute(guard.size, env),
+        _substitute(guard.multiple, env),
+        guard.divisor,
     )
 
 
@@ -99,7 +102,7 @@ _REDUCTIONS: dict[int, tuple[Formula, Reduction]] = {}
 
 
 def reduction_of(formula: Formula) -> Reduction:
-    """Loop domain of a reduce formula: the operand's shape when the operand is read in place, else ``i*`` then ``r*``."""
+    """Loop domain of a reduce formula: the operand's shape if it is read in place, else ``i*`` then ``r*``."""
     kept = _REDUCTIONS.get(id(formula))
     if kept is not None and kept[0] is formula:
         return kept[1]
@@ -160,7 +163,7 @@ def op_env(op: NdOp, home: Index) -> dict[str, DimLike]:
 
 
 def through_movement(value: SSAValue, index: Index) -> tuple[SSAValue, Index, bool]:
-    """Follow views and moves back to the value whose element is read; the flag tells that a guard was met on the way."""
+    """Follow views and moves back to the value whose element is read; the flag tells that a guard was met."""
     guarded = False
     while True:
         op = owner_op(value)

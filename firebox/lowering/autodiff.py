@@ -1,8 +1,8 @@
 """Derivatives of straight-line nd code by the ops' own `vjp` rules: reverse mode, and forward mode as its transpose.
 
-Forward mode uses that ``c -> vjp(c)`` is linear: its own reverse-mode derivative at any ``c``, seeded with the tangents,
-is the jvp. (J. Bradbury et al.'s "double-vjp trick".) An op class may define ``jvp(tangents, operands, results, **params)``
-to give the tangents of its results directly; a tangent is None where there is none.
+Forward mode uses that ``c -> vjp(c)`` is linear: its reverse-mode derivative at any ``c``, seeded with the tangents, is
+the jvp. An op class may define ``jvp(tangents, operands, results, **params)`` to give the tangents of its results
+directly; a tangent is None where there is none.
 """
 
 from collections.abc import Callable, Sequence
@@ -204,7 +204,7 @@ class Reverse:
         return cotangent if cotangent is not None else zeros(self.at, aval_of(like.type))
 
     def _checkpoint(self, op: CheckpointOp, cotangents: Sequence[Value | None]) -> None:
-        """Compute the region again, marked so that nothing merges the copy with the first one, and go through the copy."""
+        """Compute the region again, marked so that nothing merges it with the first time, and go through the copy."""
         mark = IntegerAttr(self._new_id(), i64)
         block = op.body.block
         mapping: dict[SSAValue, SSAValue] = dict(zip(block.args, operands_of(op), strict=True))
@@ -225,7 +225,7 @@ class Reverse:
 
     def _custom(self, op: CustomVjpOp, cotangents: Sequence[Value | None]) -> Sequence[Value | None]:
         count = op.values["results"]
-        values = [*op.results[count:]]
+        values: list[SSAValue] = [*op.results[count:]]
         values += [self._or_zeros(c, r).ssa for c, r in zip(cotangents[:count], op.results[:count], strict=True)]
         return [Value(v, self.at) for v in inline_before(op.backward.block, values, self._anchor)]
 

@@ -30,7 +30,7 @@ def expand_vmap(op: VmapOp) -> None:
     ends = batcher.run(block, known)
     batcher.at.location = op.location
     results = [_place(batcher, v, known, axis) for v, axis in zip(ends, params["out_axes"], strict=True)]
-    bound = dict(zip(block.args, operands, strict=True))
+    bound: Known = dict(zip(block.args, operands, strict=True))
     replace_args(block, operands)
     replace_op(op, [bound.get(r, r) for r in results])
 
@@ -65,10 +65,10 @@ class _Batcher:
     def spread(self, value: SSAValue) -> Value:
         """The value repeated along a new leading axis."""
         plain = Value(value, self.at)
-        return plain.expand_dims(0).broadcast_to((self._size, *plain.shape))
+        return plain.broadcast_to((self._size, *plain.shape))
 
     def run(self, block: Block, known: Known) -> tuple[SSAValue, ...]:
-        """Batch what depends on ``known`` (which grows) and move the rest; returns what the block yields, un-batched."""
+        """Batch what depends on ``known`` (which grows) and move the rest; returns what the block yields."""
         for op in body_ops(block):
             if not isinstance(op, NdOp) or not _depends(op, known):
                 move_before([op], self._anchor)

@@ -1,8 +1,8 @@
 """Pass `bufferize`: from values to buffers; appends the `plan.program` of the module.
 
-Every result of a group gets a buffer: an output of the program, the place it has inside a packed buffer, the buffer of an
-operand that dies there and may be overwritten, or a part of the arena. Views share the buffer of their source. Sizes are dim
-expressions, so a symbolic batch has a symbolic arena.
+Every result of a group gets a buffer: an output of the program, the place it has inside a packed buffer, the buffer of
+an operand that dies there and may be overwritten, or a part of the arena. Views share the buffer of their source. Sizes
+are dim expressions, so a symbolic batch has a symbolic arena.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,12 @@ from firebox.dims import DimLike, dim
 from firebox.lowering.access import formula_of
 from firebox.lowering.generate.body import linear
 from firebox.lowering.generate.nest import Nest
-from firebox.lowering.generate.templates import Launch, template_of
+from firebox.lowering.generate.templates import HOST, Launch, template_of
 from firebox.lowering.memory import Block, aligned, place
 from firebox.lowering.module import main_function
 from firebox.lowering.schedule import schedule_of
 
 THREADS = "threads"
-PACK = "nd.pack"
 
 
 @dataclass(eq=False)
@@ -158,11 +157,11 @@ def _assign_outputs(state: _State) -> None:
 def _pack_in_place(state: _State) -> None:
     """Operands of a pack are computed at their places inside it."""
     for op in state.ops:
-        if not _is_pack(op):
+        if not isinstance(op, GroupOp) or not _is_pack(op):
             continue
         host = state.stores[op.results[0]]
         itemsize = aval_of(op.results[0].type).dtype.itemsize
-        inner = op.members[0] if isinstance(op, GroupOp) else op
+        inner = op.members[0]
         for operand, offset in zip(inner._operands, inner.values["offsets"], strict=True):
             value = _outside(op, operand)
             root, at = _root(state, value)
@@ -174,7 +173,7 @@ def _pack_in_place(state: _State) -> None:
 
 
 def _is_pack(op: NdOp) -> bool:
-    return isinstance(op, GroupOp) and op.group == "opaque" and op.members[0].name == PACK
+    return isinstance(op, GroupOp) and schedule_of(op).template == HOST
 
 
 def _outside(op: NdOp, value: SSAValue) -> SSAValue:
@@ -227,7 +226,7 @@ def _find_aliases(state: _State) -> None:
     for step, op in enumerate(state.ops):
         if not isinstance(op, GroupOp) or not any(state.stores[r].kind == "output" for r in op.results):
             continue
-        for a, r in in_place_pairs(op):
+        for a, r in sorted(in_place_pairs(op), key=lambda pair: _store(state, op._operands[pair[0]]).index):
             store = state.stores[op.results[r]]
             source = _store(state, op._operands[a])
             if store.kind != "output" or source.kind != "input" or source.last != step or source.index in taken:
@@ -259,16 +258,17 @@ class _Writer:
     def program(self, names: tuple[str, ...]) -> plan.ProgramOp:
         state = self.state
         arena = self._place()
-        groups = [op for op in state.ops if isinstance(op, GroupOp) and not _is_pack(op)]
-        for op in groups:
-            if op.label not in self.launches:
+        for op in state.ops:
+            if isinstance(op, GroupOp) and not _is_pack(op) and op.label not in self.launches:
                 self.launches[op.label] = template_of(op).launch(op, schedule_of(op))
         scratch = max((launch.scratch for launch in self.launches.values()), default=0)
         scratch = -(-scratch // 64) * 64
         for op in state.ops:
             self._step(op, arena)
         for k in state.copies:
-            self.block.add_op(plan.CopyOp.make(self._value(state.results[k]), self.outputs[k], _bytes(state.results[k])))
+            self.block.add_op(
+                plan.CopyOp.make(self._value(state.results[k]), self.outputs[k], _bytes(state.results[k]))
+            )
         self.block.add_op(plan.EndOp.make())
         total = arena + dims.multiply(scratch, dim(THREADS)) if scratch else arena
         return plan.ProgramOp.make("main", names, total, state.aliases, self.block)

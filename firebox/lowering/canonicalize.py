@@ -1,7 +1,7 @@
 """Canonicalize: constant folding, algebra, common subexpressions and dead code.
 
-One driver of our own: ops are visited in order, patterns are looked up by the op's name, and the block is visited again
-until nothing changes (at most `MAX_SWEEPS` times). Every rewrite keeps locations and ``recompute`` marks; values are never
+Ops are visited in order, patterns are looked up by the op's name and kind, and the block is visited again until
+nothing changes (at most `MAX_SWEEPS` times). Every rewrite keeps locations and ``recompute`` marks; values are never
 merged across the border of a region, nor with a recomputed copy.
 """
 
@@ -107,7 +107,7 @@ def _key(op: NdOp) -> tuple[Any, ...]:
 
 def _fold(op: NdOp) -> Sequence[SSAValue] | None:
     """The op on constants, computed now; never what only repeats a constant, never a large result."""
-    if op.name in _NEVER_FOLDED or not op.arity and op.name != "nd.dim_size":
+    if op.name in _NEVER_FOLDED or (not op.arity and op.name != "nd.dim_size"):
         return None
     literals = []
     for operand in operands_of(op):

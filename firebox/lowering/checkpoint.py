@@ -1,20 +1,21 @@
-"""Pass `checkpoint`: which values of the forward pass stay in memory for the backward pass, and which are computed again.
+"""Pass `checkpoint`: which values of the forward pass stay for the backward pass, and which are computed again.
 
-A value is computed again by a copy of its op just before a late use, marked ``recompute = id`` so that nothing merges the
-two. The operands of the copy must be in memory at that point anyway. Checkpoints that the user asks for (`nd.checkpoint`)
-are not decided here: expand has copied their ops already.
+A value is computed again by a copy of its op just before a late use, marked ``recompute = id`` so that nothing merges
+the two. The operands of the copy must be in memory at that point anyway. Checkpoints that the user asks for
+(`nd.checkpoint`) are not decided here: expand has copied their ops already.
 
 Before::
 
     %1 = nd.exp %x      ... many ops ...      %9 = nd.mul %1, %8
 
-After (strategy ``cheap``)::
+After (strategy ``recompute-cheap``)::
 
     %1 = nd.exp %x      ... many ops ...      %2 = nd.exp %x {recompute = 1}      %9 = nd.mul %2, %8
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -51,8 +52,8 @@ class CheckpointPass(ModulePass):
     """Choose what is computed again."""
 
     name = "nd-checkpoint"
-    strategy: str = "keep"
-    """``keep`` everything, recompute what is ``cheap``, or stay within a ``budget``."""
+    strategy: str = "keep-all"
+    """``keep-all``, ``recompute-cheap`` or ``budget``."""
     budget: int = 0
     """Bytes, for the strategy ``budget``."""
 
@@ -70,7 +71,7 @@ def strategy(name: str) -> Callable[[Strategy], Strategy]:
     return enter
 
 
-def checkpoint(module: ModuleOp, strategy: str = "keep", budget: int = 0) -> None:
+def checkpoint(module: ModuleOp, strategy: str = "keep-all", budget: int = 0) -> None:
     """Apply a strategy to all functions of a module, in place.
 
     Raises:
@@ -85,13 +86,13 @@ def checkpoint(module: ModuleOp, strategy: str = "keep", budget: int = 0) -> Non
         _STRATEGIES[strategy](function.body.block, Settings(budget))
 
 
-@strategy("keep")
-def _keep(block: Block, settings: Settings) -> None:
+@strategy("keep-all")
+def _keep_all(block: Block, settings: Settings) -> None:
     """Change nothing: every value stays until its last use."""
 
 
-@strategy("cheap")
-def _cheap(block: Block, settings: Settings) -> None:
+@strategy("recompute-cheap")
+def _recompute_cheap(block: Block, settings: Settings) -> None:
     """Repeat cheap element-wise ops whose large results wait for a far use."""
     lives = _Lives(block)
     for op in list(ops_of(block)):
@@ -164,7 +165,7 @@ class _Lives:
         """The first use after a long wait."""
         made = self.position[value.owner] if isinstance(value.owner, Operation) else 0
         places = [made, *self.uses(value)]
-        for earlier, later in zip(places, places[1:], strict=False):
+        for earlier, later in pairwise(places):
             if later - earlier >= FAR:
                 return self.ops[later]
         return None

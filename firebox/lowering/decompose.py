@@ -123,10 +123,10 @@ def _split_block(block: Block) -> None:
 def split_of(shape: Sequence[object], axes: Sequence[int]) -> tuple[int, int] | None:
     """Where to split a reduction: (axis, chunks), or None to leave it whole.
 
-    With R elements reduced to each of P results, a reduction with P < 16 and R >= 65536 is split. It is cut into C chunks
-    along one reduced axis, C being the largest divisor of the axis' size that is at most min(ceil(64 / P), R / 4096): some 64
-    independent parts in all, none below 4096 elements. The axis with the largest C is taken, the outermost among equals.
-    Only shapes decide, so that results do not depend on the machine.
+    With R elements reduced to each of P results, a reduction with P < 16 and R >= 65536 is split. It is cut into C
+    chunks along one reduced axis, C being the largest divisor of the axis' size that is at most min(ceil(64 / P), R /
+    4096): some 64 independent parts in all, none below 4096 elements. The axis with the largest C is taken, the
+    outermost among equals. Only shapes decide, so that results do not depend on the machine.
     """
     sizes = [d for d in shape if isinstance(d, int)]
     if len(sizes) != len(shape) or 0 in sizes:

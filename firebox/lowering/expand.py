@@ -8,8 +8,8 @@ After::
 
     %y = nd.sin %x          %0 = nd.cos %x          %g = nd.mul %c, %0
 
-The innermost transform goes first, so that a rule only ever sees straight-line code. Ops of a derivative have the location
-of the op they come from; ops that a checkpoint computes again carry ``recompute = id``.
+The innermost transform goes first, so that a rule only ever sees straight-line code. Ops of a derivative have the
+location of the op they come from; ops that a checkpoint computes again carry ``recompute = id``.
 """
 
 from dataclasses import dataclass

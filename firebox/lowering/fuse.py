@@ -8,27 +8,23 @@ After::
 
     %3 = nd.group %x, %y {group = "loops", domain = <4, 8>, axes = [1]} { ...the three ops... }
 
-Ops are taken in program order. A map or reduction joins the group of one of its producers when it can be computed at the
-same point of the same loops (every read of a member is at the member's *home*), when no cycle arises, and when it does not
-cost parallelism; groups that it connects are merged. Pure movement (views, slices, transposes, pads) and values made of
-indices and constants are never computed on their own: each reader computes them in place. A reshape of a value in memory is a
-view. Where a reader could not join, the group notes the reason at that border, one of `REASONS`.
+Ops are taken in program order. A map or reduction joins the group of one of its producers when it can be computed at
+the same point of the same loops (every read of a member is at the member's *home*), when no cycle arises, and when it
+does not cost parallelism; groups that it connects are merged. Pure movement (views, slices, transposes, pads) and values
+made of indices and constants are never computed on their own: each reader computes them in place. A reshape of a value
+in memory is a view. Where a reader could not join, the group notes the reason at that border, one of `REASONS`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from firebox import dims
-from firebox.dialects.nd.aval import Shape, aval_of
 from firebox.dialects.nd.base import Kind, NdOp
-from firebox.dialects.nd.group import GroupOp
-from firebox.dialects.nd.transform import YieldOp
 from firebox.lowering.access import (
     Index,
     formula_of,
@@ -40,6 +36,7 @@ from firebox.lowering.access import (
     through_movement,
 )
 from firebox.lowering.module import main_function
+from firebox.lowering.regroup import Group, Partition, regroup
 
 REASONS = {
     "kind": "the producer is a kernel of another kind that takes no such op into its loops",
@@ -55,40 +52,21 @@ _MIN_ROWS = 32
 _SMALL = 1 << 15
 
 
-@dataclass(eq=False)
-class _Group:
-    """A group under construction."""
-
-    number: int
-    kind: str
-    domain: Shape
-    axes: tuple[int, ...]
-    members: list[NdOp] = field(default_factory=list)
-    homes: dict[SSAValue, Index] = field(default_factory=dict)
-    ancestors: int = 0
-    borders: dict[SSAValue, str] = field(default_factory=dict)
-
-
 def fuse(module: ModuleOp) -> None:
     """Group every op of @main; in place."""
     function = main_function(module)
-    builder = _Fuser(function.body.block)
-    builder.partition()
-    builder.rebuild()
+    partition = _Fuser(function.body.block)
+    partition.run()
+    regroup(partition)
 
 
-class _Fuser:
+class _Fuser(Partition):
     """The state of one run."""
-
-    def __init__(self, block: Block) -> None:
-        self.block = block
-        self.groups: list[_Group] = []
-        self.group_of: dict[Operation, _Group] = {}
-        self.free: set[Operation] = set()
 
     # ---- partition -----------------------------------------------------------------------------------------------
 
-    def partition(self) -> None:
+    def run(self) -> None:
+        """Put every op that is computed on its own into a group."""
         for op in list(self.block.ops):
             if isinstance(op, ReturnOp):
                 continue
@@ -109,7 +87,7 @@ class _Fuser:
             self._start(op, {Kind.CONTRACT: "contract", Kind.SCAN: "scan"}.get(op.kind, "opaque"))
             return
         producers = self._producers(op)
-        borders: dict[_Group, str] = {}
+        borders: dict[Group, str] = {}
         for target in sorted(producers, key=lambda g: -g.number):
             reason = self._why_not(op, target, producers)
             if reason is None:
@@ -118,46 +96,37 @@ class _Fuser:
             borders[target] = reason
         self._start(op, "loops", borders)
 
-    def _producers(self, op: NdOp) -> dict[_Group, list[SSAValue]]:
+    def _producers(self, op: NdOp) -> dict[Group, list[SSAValue]]:
         """Groups whose members the op reads, directly or through movement."""
-        found: dict[_Group, list[SSAValue]] = {}
+        found: dict[Group, list[SSAValue]] = {}
         for operand in op._operands:
-            for source in self._sources(operand):
+            for source in self.sources(operand):
                 owner = owner_op(source)
                 if owner is not None and owner in self.group_of:
                     found.setdefault(self.group_of[owner], []).append(source)
         return found
 
-    def _sources(self, value: SSAValue) -> Iterable[SSAValue]:
-        """Values in memory (or group members) behind movement and free ops."""
-        op = owner_op(value)
-        if op is not None and (is_movement(op) or op in self.free):
-            for operand in op._operands:
-                yield from self._sources(operand)
-        else:
-            yield value
-
-    def _start(self, op: NdOp, kind: str, borders: dict[_Group, str] | None = None) -> None:
+    def _start(self, op: NdOp, kind: str, borders: dict[Group, str] | None = None) -> None:
         if op.kind is Kind.REDUCE:
             reduction = reduction_of(formula_of(op))
             domain, axes, home = reduction.domain, reduction.axes, reduction.home
         else:
             domain, axes = op.avals[0].shape if op.results else (), ()
             home = loops(domain)
-        group = _Group(len(self.groups), kind, domain, axes)
+        group = Group(len(self.groups), kind, domain, axes)
         self.groups.append(group)
         producers = self._producers(op)
         self._add(op, group, home, producers)
         self._note(group, producers, borders or {})
 
-    def _note(self, group: _Group, producers: dict[_Group, list[SSAValue]], borders: dict[_Group, str]) -> None:
+    def _note(self, group: Group, producers: dict[Group, list[SSAValue]], borders: dict[Group, str]) -> None:
         for producer, values in producers.items():
             if producer is not group:
                 reason = borders.get(producer, "kind")
                 for value in values:
                     group.borders.setdefault(value, reason)
 
-    def _add(self, op: NdOp, group: _Group, home: Index, producers: Iterable[_Group]) -> None:
+    def _add(self, op: NdOp, group: Group, home: Index, producers: Iterable[Group]) -> None:
         group.members.append(op)
         self.group_of[op] = group
         for result in op.results:
@@ -168,7 +137,7 @@ class _Fuser:
                 before |= producer.ancestors | (1 << producer.number)
         self._extend_ancestors(group, before)
 
-    def _extend_ancestors(self, group: _Group, before: int) -> None:
+    def _extend_ancestors(self, group: Group, before: int) -> None:
         if before | group.ancestors == group.ancestors:
             return
         group.ancestors |= before
@@ -179,7 +148,7 @@ class _Fuser:
 
     # ---- joining -------------------------------------------------------------------------------------------------
 
-    def _why_not(self, op: NdOp, target: _Group, producers: dict[_Group, list[SSAValue]]) -> str | None:
+    def _why_not(self, op: NdOp, target: Group, producers: dict[Group, list[SSAValue]]) -> str | None:
         """The reason why the op cannot join, or None."""
         if target.kind not in ("loops", "contract") or (target.kind == "contract" and op.kind is Kind.REDUCE):
             return "kind"
@@ -195,10 +164,10 @@ class _Fuser:
             return "parallelism"
         return "size" if len(target.members) >= MAX_MEMBERS or self._operand_count(target) >= MAX_OPERANDS else None
 
-    def _operand_count(self, group: _Group) -> int:
+    def _operand_count(self, group: Group) -> int:
         return len({o for m in group.members for o in m._operands if self.group_of.get(o.owner) is not group})  # type: ignore[arg-type]
 
-    def _homes(self, op: NdOp, target: _Group) -> list[Index]:
+    def _homes(self, op: NdOp, target: Group) -> list[Index]:
         """Points of the target's loops at which the op's results may be computed."""
         if op.kind is Kind.REDUCE:
             reduction = reduction_of(formula_of(op))
@@ -215,31 +184,32 @@ class _Fuser:
                 found.append(tuple(v for k, v in enumerate(variables) if k not in target.axes))
         return found
 
-    def _aligned(self, op: NdOp, home: Index, target: _Group) -> bool:
-        """Every read of a member of the target is at the member's home."""
-        reads = list(reads_at(op, home))
-        while reads:
-            value, index, read = reads.pop()
-            if any(isinstance(e, dims.Dim) and "v" in {n[0] for n in dims.names(e)} for e in index):
-                if any(self._is_member(s, target) for s in self._sources(value)):
-                    return False
-                continue
-            source, at, guarded = through_movement(value, index)
-            owner = owner_op(source)
-            if owner is not None and owner in self.free:
-                reads.extend(reads_at(owner, at))
-                continue
-            if self._is_member(source, target) and (guarded or read.guards or at != target.homes[source]):
-                return False
-        return True
+    def _aligned(self, op: NdOp, home: Index, target: Group) -> bool:
+        """Every read of a member of the target is at the member's home, or can be recomputed where it is.
 
-    def _is_member(self, value: SSAValue, target: _Group) -> bool:
-        owner = owner_op(value)
-        return owner is not None and self.group_of.get(owner) is target
+        Recomputing is for row values only: one element of a full value per row, such as the picked one of a loss.
+        """
+        is_row = home != loops(target.domain)
+        return all(
+            self._readable(value, index, bool(read.guards), target, is_row) for value, index, read in reads_at(op, home)
+        )
 
-    def _join(
-        self, op: NdOp, target: _Group, producers: dict[_Group, list[SSAValue]], borders: dict[_Group, str]
-    ) -> None:
+    def _readable(self, value: SSAValue, index: Index, guarded: bool, target: Group, recompute: bool) -> bool:
+        source, at, met_guard = through_movement(value, index)
+        owner = owner_op(source)
+        if owner is None:
+            return True
+        if owner in self.free:
+            return all(self._readable(v, i, bool(r.guards), target, recompute) for v, i, r in reads_at(owner, at))
+        if self.group_of.get(owner) is not target:
+            return True
+        if at == target.homes[source] and not (guarded or met_guard):
+            return True
+        if not recompute or owner.kind is not Kind.MAP:
+            return False
+        return all(self._readable(v, i, False, target, True) for v, i, _ in reads_at(owner, at))
+
+    def _join(self, op: NdOp, target: Group, producers: dict[Group, list[SSAValue]], borders: dict[Group, str]) -> None:
         if op.kind is Kind.REDUCE:
             target.axes = reduction_of(formula_of(op)).axes
         home = next(h for h in self._homes(op, target) if self._aligned(op, h, target))
@@ -254,7 +224,7 @@ class _Fuser:
         self._add(op, target, home, kept)
         self._note(target, producers, borders)
 
-    def _why_no_merge(self, op: NdOp, home: Index, other: _Group, target: _Group) -> str | None:
+    def _why_no_merge(self, op: NdOp, home: Index, other: Group, target: Group) -> str | None:
         if other.kind != "loops" or other.domain != target.domain:
             return "domain" if other.kind == "loops" else "kind"
         if other.axes and other.axes != target.axes:
@@ -265,7 +235,7 @@ class _Fuser:
             return "size"
         return None if self._aligned(op, home, other) else "alignment"
 
-    def _merge(self, other: _Group, target: _Group) -> None:
+    def _merge(self, other: Group, target: Group) -> None:
         """Move the members of an independent group into the target."""
         for member in other.members:
             self.group_of[member] = target
@@ -281,177 +251,6 @@ class _Fuser:
         for group in self.groups:
             if group.ancestors & new:
                 group.ancestors |= target.ancestors
-
-    # ---- rebuilding ----------------------------------------------------------------------------------------------
-
-    def rebuild(self) -> None:
-        """Replace the ops by groups, in an order that respects their dependencies."""
-        last = self.block.last_op
-        assert last is not None
-        originals = list(self.block.ops)[:-1]
-        position = {op: k for k, op in enumerate(originals)}
-        for group in self.groups:
-            group.members.sort(key=position.__getitem__)
-        self.memory: dict[SSAValue, SSAValue] = {a: a for a in self.block.args}
-        self.terminator = last
-        for group in self._sorted_groups(position):
-            self._emit(group)
-        for k, value in enumerate(last.operands):
-            last.operands[k] = self._in_memory(value)
-        for op in reversed(originals):
-            op.detach()
-        for op in reversed(originals):
-            op.erase(safe_erase=False)
-
-    def _sorted_groups(self, position: dict[NdOp, int]) -> list[_Group]:
-        live = [g for g in self.groups if g.members]
-        done = 0
-        ordered: list[_Group] = []
-        waiting = sorted(live, key=lambda g: position[g.members[0]])
-        while waiting:
-            ready = next(g for g in waiting if g.ancestors & ~done & ~(1 << g.number) & self._live_bits(live) == 0)
-            waiting.remove(ready)
-            ordered.append(ready)
-            done |= 1 << ready.number
-        return ordered
-
-    @staticmethod
-    def _live_bits(live: list[_Group]) -> int:
-        bits = 0
-        for group in live:
-            bits |= 1 << group.number
-        return bits
-
-    def _emit(self, group: _Group) -> None:
-        inside = _Region(self, group)
-        for member in group.members:
-            inside.copy(member)
-        outputs = [r for m in group.members for r in m.results if self._used_outside(r, group)]
-        op = inside.finish(outputs)
-        for value, result in zip(outputs, op.results, strict=True):
-            result.name_hint = value.name_hint
-            self.memory[value] = result
-
-    def _used_outside(self, value: SSAValue, group: _Group) -> bool:
-        """Some use, through movement or free ops, is not in the group."""
-        for use in value.uses:
-            user = use.operation
-            if isinstance(user, NdOp) and (is_movement(user) or user in self.free):
-                if any(self._used_outside(r, group) for r in user.results):
-                    return True
-            elif self.group_of.get(user) is not group:
-                return True
-        return False
-
-    def _in_memory(self, value: SSAValue) -> SSAValue:
-        """The value in memory: as it is, as a view, or computed by a copying group of its own."""
-        found = self.memory.get(value)
-        if found is not None:
-            return found
-        op = owner_op(value)
-        assert op is not None
-        if op.kind is Kind.RESHAPE and op not in self.free:
-            source = self._in_memory(op._operands[0])
-            view = type(op).create(
-                operands=[source], result_types=[value.type], attributes=op.attributes, location=op.location
-            )
-            self.block.insert_op_before(view, self.terminator)
-            result: SSAValue = view.results[0]
-        else:
-            result = self._copied(value, op)
-        result.name_hint = value.name_hint
-        self.memory[value] = result
-        return result
-
-    def _copied(self, value: SSAValue, op: NdOp) -> SSAValue:
-        shape = aval_of(value.type).shape
-        group = _Group(-1, "loops", shape, ())
-        inside = _Region(self, group)
-        inside.copy(op)
-        return inside.finish([value]).results[0]
-
-
-class _Region:
-    """Builds the body of one group: members are copied, movement and free ops come along, the rest are arguments."""
-
-    def __init__(self, fuser: _Fuser, group: _Group) -> None:
-        self.fuser = fuser
-        self.group = group
-        self.block = Block()
-        self.mapping: dict[SSAValue, SSAValue] = {}
-        self.inputs: list[SSAValue] = []
-        self.arguments: dict[SSAValue, SSAValue] = {}
-        self.borders: list[str] = []
-
-    def copy(self, op: NdOp) -> None:
-        in_place = op.kind in (Kind.MAP, Kind.REDUCE, Kind.RESHAPE)  # the other kinds read memory only
-        operands = [self._inside(o) if in_place else self._argument(o) for o in op._operands]
-        new = type(op).create(
-            operands=operands,
-            result_types=[r.type for r in op.results],
-            attributes=op.attributes,
-            location=op.location,
-        )
-        self.block.add_op(new)
-        for old, result in zip(op.results, new.results, strict=True):
-            result.name_hint = old.name_hint
-            self.mapping[old] = result
-
-    def _inside(self, value: SSAValue) -> SSAValue:
-        found = self.mapping.get(value)
-        if found is None:
-            op = owner_op(value)
-            if op is not None and self._comes_along(op):
-                self.copy(op)
-                found = self.mapping[value]
-            else:
-                found = self.mapping[value] = self._argument(value)
-        return found
-
-    def _comes_along(self, op: NdOp) -> bool:
-        if op in self.fuser.free:
-            return self.group.kind in ("loops", "contract") or op.kind is Kind.RESHAPE
-        if not is_movement(op) or self.group.kind == "opaque":
-            return False
-        return op.kind is not Kind.RESHAPE or not self._is_view(op)
-
-    def _is_view(self, op: NdOp) -> bool:
-        """The reshaped value is in memory, so the reshape costs nothing there."""
-        source = op._operands[0]
-        owner = owner_op(source)
-        if owner is None:
-            return True
-        if owner.kind is Kind.RESHAPE and owner not in self.fuser.free:
-            return self._is_view(owner)
-        if owner in self.fuser.free or is_movement(owner):
-            return source in self.fuser.memory
-        return self.fuser.group_of.get(owner) is not self.group
-
-    def _argument(self, value: SSAValue) -> SSAValue:
-        source = self.fuser._in_memory(value)
-        if source in self.arguments:
-            return self.arguments[source]
-        argument = self.block.insert_arg(source.type, len(self.block.args))
-        argument.name_hint = source.name_hint
-        self.inputs.append(source)
-        self.arguments[source] = argument
-        for origin in self.fuser._sources(value):
-            if origin in self.group.borders:
-                self.borders.append(f"{argument.index}: {self.group.borders[origin]}")
-                break
-        return argument
-
-    def finish(self, outputs: list[SSAValue]) -> GroupOp:
-        self.block.add_op(YieldOp.create(operands=[self.mapping[o] for o in outputs]))
-        params = {"group": self.group.kind, "label": "", "domain": self.group.domain, "axes": self.group.axes}
-        op = GroupOp.make(self.inputs, [o.type for o in outputs], self.block, params)
-        if self.borders:
-            op.attributes["borders"] = ArrayAttr([StringAttr(b) for b in self.borders])
-        first = self.block.first_op
-        if first is not None:
-            op.location = first.location
-        self.fuser.block.insert_op_before(op, self.fuser.terminator)
-        return op
 
 
 def _parallel_enough(op: NdOp) -> bool:

@@ -1,8 +1,8 @@
 """The reference: run nd IR in NumPy, one op at a time. Every pass and every kernel is tested against it.
 
-`nd.grad` and `nd.jvp` are expanded (in a copy) and the plain ops run; `nd.vmap` runs its region once per slice, so that it
-also checks the batching rules; `nd.checkpoint`, `nd.custom_vjp` and ops with one isolated block (`nd.group`) run their
-first region as it stands.
+`nd.grad` and `nd.jvp` are expanded (in a copy) and the plain ops run; `nd.vmap` runs its region once per slice, so
+that it also checks the batching rules; `nd.checkpoint`, `nd.custom_vjp` and ops with one isolated block (`nd.group`)
+run their first region as it stands.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -25,16 +25,19 @@ class Legal:
         kinds: kinds of nd ops outside of groups.
         transforms: whether transform region ops may stand there.
         groups: whether `nd.group` may stand there; it holds plain ops.
+        dialects: other dialects.
     """
 
     kinds: frozenset[Kind]
     transforms: bool = False
     groups: bool = False
+    dialects: frozenset[str] = frozenset()
 
 
 _EXPANDED = Legal(_PLAIN | {Kind.COMPOSITE})
 _PRIMITIVE = Legal(_PLAIN)
 _GROUPED = Legal(frozenset((Kind.RESHAPE,)), groups=True)
+_KERNELS = Legal(frozenset(), dialects=frozenset(("arith", "func", "kernel", "math", "memref", "scf", "vector")))
 
 STAGES: dict[str, Legal] = {
     "trace": Legal(_PLAIN | {Kind.COMPOSITE}, transforms=True),
@@ -46,6 +49,9 @@ STAGES: dict[str, Legal] = {
     "fuse": _GROUPED,
     "order": _GROUPED,
     "schedule": _GROUPED,
+    "bufferize": _GROUPED,
+    "generate": _KERNELS,
+    "emit": _KERNELS,
 }
 """Stage -> what is legal after it; ``trace`` is what the frontend hands over."""
 
@@ -71,15 +77,18 @@ def _check_block(block: Block, stage: str, legal: Legal, keep: Collection[str]) 
         inner = _inside(op, legal, keep)
         if inner is None:
             place = f"after {stage}" if stage != "trace" else "in a traced program"
-            raise CompilerError(
-                f"may not stand {place}",
-                op=op.name,
-                expected=", ".join(sorted(k.value for k in legal.kinds)),
-                found=op.kind.value if isinstance(op, NdOp) else "an op of another dialect",
-            ).at(location_text(op.location))
+            found = f"kind {op.kind.value}" if isinstance(op, NdOp) else f"dialect {op.dialect_name()}"
+            error = CompilerError(f"may not stand {place}", op=op.name, expected=_text(legal), found=found)
+            raise error.at(location_text(op.location))
         for region in op.regions:
             for nested in region.blocks:
                 _check_block(nested, stage, inner, keep)
+
+
+def _text(legal: Legal) -> str:
+    kinds = sorted(k.value for k in legal.kinds)
+    more = ["transforms"] * legal.transforms + ["nd.group"] * legal.groups + sorted(legal.dialects)
+    return ", ".join([*(f"kind {k}" for k in kinds), *more])
 
 
 def _inside(op: Operation, legal: Legal, keep: Collection[str]) -> Legal | None:
@@ -89,7 +98,7 @@ def _inside(op: Operation, legal: Legal, keep: Collection[str]) -> Legal | None:
     if isinstance(op, GroupOp):
         return _PRIMITIVE if legal.groups else None
     if not isinstance(op, NdOp):
-        return None
+        return legal if op.dialect_name() in legal.dialects else None
     if op.kind is Kind.REGION:
         return legal if legal.transforms else None
     return legal if op.kind in legal.kinds or op.name in keep else None

@@ -25,8 +25,8 @@ _PATTERNS: dict[str | Kind, list[Pattern]] = {}
 def pattern(*ops: str | Kind | type[NdOp]) -> Callable[[Pattern], Pattern]:
     """Decorator: try a function on ops of these full names (``nd.add``), classes or kinds.
 
-    The function gets the op and a `Rewriter` and returns the values that replace the op's results, or None where it does
-    not apply. It must make progress towards fewer or simpler ops: canonicalize runs patterns until none applies.
+    The function gets the op and a `Rewriter` and returns the values that replace the op's results, or None where it
+    does not apply. It must make progress towards fewer or simpler ops: canonicalize runs patterns until none applies.
     """
 
     def enter(function: Pattern) -> Pattern:

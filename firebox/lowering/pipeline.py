@@ -1,6 +1,7 @@
 """The pipeline: one function, each step named, timed and open to observers.
 
-``expand -> canonicalize -> checkpoint -> decompose -> layout -> fuse -> order -> schedule -> bufferize -> generate -> emit``
+``expand -> canonicalize -> checkpoint -> decompose -> layout -> fuse -> order -> schedule -> bufferize -> generate ->
+emit``
 """
 
 import gc
@@ -19,7 +20,7 @@ from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.group import GroupOp
 from firebox.errors import UserError
 from firebox.lowering import legal
-from firebox.lowering.bufferize import PACK, bufferize
+from firebox.lowering.bufferize import bufferize
 from firebox.lowering.canonicalize import canonicalize
 from firebox.lowering.checkpoint import checkpoint
 from firebox.lowering.decompose import decompose
@@ -27,7 +28,7 @@ from firebox.lowering.expand import expand
 from firebox.lowering.fuse import fuse
 from firebox.lowering.generate import table
 from firebox.lowering.generate.body import location_text
-from firebox.lowering.generate.templates import Kernels, template_of
+from firebox.lowering.generate.templates import HOST, Kernels, template_of
 from firebox.lowering.layout import layout
 from firebox.lowering.llvm.emit import emit_kernels
 from firebox.lowering.llvm.plan import emit_plan
@@ -158,11 +159,11 @@ class _State:
         """Replace @main by the kernels, one per label."""
         function = main_function(module)
         for op in list(function.body.block.ops):
-            if isinstance(op, GroupOp) and op.label not in self.kernels and op.members[0].name != PACK:
+            if isinstance(op, GroupOp) and op.label not in self.kernels and schedule_of(op).template != HOST:
                 made = template_of(op).generate(op, schedule_of(op), self.target, self.dim_order, self.op_ids)
                 self.kernels[op.label] = made
                 self.infos.append(_info(op))
-        function.detach()
+        module.body.block.detach_op(function)
         function.erase(safe_erase=False)
         for kernels in self.kernels.values():
             for made_function in (*kernels.helpers, kernels.main):
@@ -172,7 +173,7 @@ class _State:
         start = time.perf_counter()
         functions = [op for op in self.module.body.block.ops if isinstance(op, FuncOp)]
         entry = _program_op(self.module)
-        entry.attributes["sym_name"] = StringAttr(self.options.name)
+        entry.attributes["entry"] = StringAttr(self.options.name)
         text = emit_kernels(functions, self.target) + "\n" + emit_plan(entry)
         if self.observer is not None:
             self.observer("emit", self.module, time.perf_counter() - start)
@@ -226,7 +227,7 @@ def _program_op(module: ModuleOp) -> plan.ProgramOp:
 def _aliases(entry: plan.ProgramOp) -> tuple[tuple[int, int], ...]:
     pairs = []
     for pair in entry.aliases.data:
-        output, source = (number.value.data for number in pair.data)  # type: ignore[attr-defined]
+        output, source = (number.value.data for number in pair.data)
         pairs.append((int(output), int(source)))
     return tuple(pairs)
 

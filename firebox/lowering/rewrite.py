@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import Pure
+from xdsl.traits import IsTerminator, Pure
 
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import NdOp, lookup
@@ -71,8 +71,7 @@ def replace_op(op: Operation, values: Sequence[SSAValue]) -> None:
     """Replace the results of an op and erase it with its regions."""
     for result, value in zip(op.results, values, strict=True):
         result.replace_all_uses_with(value)
-    op.detach()
-    op.erase()
+    block_holding(op).erase_op(op)
 
 
 def inline_region(op: Operation) -> None:
@@ -113,7 +112,8 @@ def is_pure(op: Operation) -> bool:
     cls = type(op)
     found = _PURE.get(cls)
     if found is None:
-        found = _PURE[cls] = issubclass(cls, NdOp) and cls.has_trait(Pure)
+        found = issubclass(cls, NdOp) and cls.has_trait(Pure) and not cls.has_trait(IsTerminator)
+        _PURE[cls] = found
     return found
 
 

@@ -10,6 +10,7 @@ from firebox.lowering.generate.templates import template_of
 from firebox.lowering.module import main_function
 from firebox.runtime.target import Target
 
+
 def schedule(module: ModuleOp, target: Target) -> None:
     """Attach a `ScheduleAttr` named ``schedule`` to every group that has none yet; in place."""
     made: dict[str, Schedule] = {}

@@ -1,5 +1,7 @@
 """Simplifications of ops that move elements, and of reductions over nothing; entered into the table of patterns."""
 
+from xdsl.dialects.func import FuncOp
+
 from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.base import Kind, NdOp
 from firebox.dialects.xdsl_compat import operands_of
@@ -120,7 +122,7 @@ def move_of_number(op: NdOp, rw: Rewriter) -> Replacement:
 
 @pattern(Kind.MAP)
 def broadcast_later(op: NdOp, rw: Rewriter) -> Replacement:
-    """An element-wise op broadcasts its operands itself: it reads the small ones, and what is still too small follows."""
+    """An element-wise op broadcasts its operands itself; where its result becomes smaller, that is broadcast."""
     sources = {
         position: operands_of(inner)[0]
         for position, operand in enumerate(operands_of(op))
@@ -131,3 +133,9 @@ def broadcast_later(op: NdOp, rw: Rewriter) -> Replacement:
     values = [rw.value(sources.get(k, v)) for k, v in enumerate(operands_of(op))]
     (result,) = values[0].apply(type(op), values, op.values)
     return result.broadcast_to(rw.aval.shape)
+
+
+@pattern("nd.stop_gradient")
+def stop_nothing(op: NdOp, rw: Rewriter) -> Replacement:
+    """Outside of transforms there is no derivative left to stop."""
+    return rw.operand(0) if isinstance(op.parent_op(), FuncOp) else None

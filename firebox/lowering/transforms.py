@@ -1,7 +1,7 @@
 """Replaces transform region ops by plain ops, innermost first; drives the rules in `autodiff` and `batch`.
 
-Checkpoints and functions with their own derivative stay as they are while any derivative around them is expanded, and are
-inlined at the end.
+Checkpoints and functions with their own derivative stay as they are while any derivative around them is expanded, and
+are inlined at the end.
 """
 
 from xdsl.ir import Block, Operation

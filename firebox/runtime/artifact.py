@@ -91,7 +91,7 @@ class Artifact:
     nd: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     pipeline: tuple[str, ...] = ()
-    compiler: Mapping[str, str] = field(default_factory=lambda: {"firebox": VERSION})
+    compiler: Mapping[str, str] = field(default_factory=lambda: {"name": "firebox", "version": VERSION})
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the file, whole or not at all. Equal artifacts give equal bytes.

@@ -5,7 +5,6 @@ import hashlib
 import struct
 from pathlib import Path
 
-import firebox
 from firebox import config
 from firebox.errors import ArtifactError
 from firebox.runtime.code_cache import DiskCache, content_key
@@ -57,7 +56,7 @@ def program_cache() -> ProgramCache:
 def source_hash() -> str:
     """SHA-256 over this package's own source files, so that no change to the compiler is served old code."""
     digest = hashlib.sha256()
-    root = Path(firebox.__file__).parent
+    root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()):
         data = path.read_bytes()
         digest.update(f"{path.relative_to(root).as_posix()}\0{len(data)}\0".encode())

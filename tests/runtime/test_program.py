@@ -105,7 +105,9 @@ def test_a_missing_field_is_refused() -> None:
             Program.from_json(json.dumps(rest, sort_keys=True, separators=(",", ":")))
 
 
-@pytest.mark.parametrize("text", ["", "null", "[]", "{", "1", "NaN", "[" * 50_000, b"\xff", '{"a": 1}', '{"a":1,"a":1}'])
+@pytest.mark.parametrize(
+    "text", ["", "null", "[]", "{", "1", "NaN", "[" * 50_000, b"\xff", '{"a": 1}', '{"a":1,"a":1}']
+)
 def test_what_is_no_canonical_json_is_refused(text: str | bytes) -> None:
     with pytest.raises(ArtifactError):
         Program.from_json(text)

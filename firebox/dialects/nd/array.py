@@ -484,5 +484,7 @@ def resolve_shape(old: Shape, new: Shape) -> Shape:
             raise ShapeError("the size is not divisible", op="reshape", expected=f"{total} elements", found=new)
         new = tuple(dims.floordiv(total, rest) if d == -1 else d for d in new)
     if dims.product(new) != total:
-        raise ShapeError("the number of elements must stay", op="reshape", expected=f"{total} elements of {old}", found=new)
+        raise ShapeError(
+            "the number of elements must stay", op="reshape", expected=f"{total} elements of {old}", found=new
+        )
     return new

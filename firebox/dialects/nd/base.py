@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
+from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -230,10 +231,11 @@ def _irdl_view(cls: type) -> Any:
     """The class without its class variables, whose lower-case names xDSL refuses in an op definition."""
     if not issubclass(cls, NdOp):
         return cls
-    annotations = [base.__dict__.get("__annotations__", {}) for base in cls.__mro__ if issubclass(base, NdOp)]
+    annotations = [get_annotations(base) for base in cls.__mro__ if issubclass(base, NdOp)]
     constants = {name for names in annotations for name, a in names.items() if is_classvar(a)}
     fields = {n: v for n, v in cls.__dict__.items() if n not in constants and n not in _PER_CLASS}
-    return type(cls)(cls.__name__, tuple(_irdl_view(base) for base in cls.__bases__), fields)
+    metaclass: Any = type(cls)
+    return metaclass(cls.__name__, tuple(_irdl_view(base) for base in cls.__bases__), fields)
 
 
 _PER_CLASS = ("__dict__", "__weakref__", "__annotations__", "__firstlineno__", "__static_attributes__")

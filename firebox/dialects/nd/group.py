@@ -35,17 +35,17 @@ class GroupOp(NdOp):
 
     name = "nd.group"
     kind = Kind.REGION
-    params = {"group": TEXT, "label": TEXT, "domain": DIMS, "axes": INTS}  # noqa: RUF012
+    params = {"group": TEXT, "label": TEXT, "domain": DIMS, "axes": INTS}
     body = region_def("single_block")
     traits = traits_def(Pure(), IsolatedFromAbove())
     assembly_format = "operands attr-dict-with-keyword $body `:` functional-type(operands, results)"
 
     @classmethod
-    def make(cls, inputs: Sequence[SSAValue], results: Sequence[Attribute], body: Block, params: dict[str, Any]) -> "GroupOp":
+    def make(
+        cls, inputs: Sequence[SSAValue], results: Sequence[Attribute], body: Block, params: dict[str, Any]
+    ) -> "GroupOp":
         """A detached group; ``body`` ends in ``nd.yield`` of values of the result types."""
-        return cls.create(
-            operands=inputs, result_types=results, attributes=cls.encode(params), regions=[Region(body)]
-        )
+        return cls.create(operands=inputs, result_types=results, attributes=cls.encode(params), regions=[Region(body)])
 
     @property
     def block(self) -> Block:

@@ -1,7 +1,7 @@
 """A scalar builder over NumPy, and the evaluation of any `Formula` with it: the check that formulas mean what ops mean.
 
-Values are whole arrays, one element per turn of the loops. Types are as strict as in generated code: operands must agree,
-f16 and bf16 exist in memory only, and what is stored must have the compute type of the result.
+Values are whole arrays, one element per turn of the loops. Types are as strict as in generated code: operands must
+agree, f16 and bf16 exist in memory only, and what is stored must have the compute type of the result.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -41,7 +41,7 @@ class YieldOp(NdOp):
     kind = Kind.REGION
     differentiable = False
     traits = traits_def(IsTerminator())
-    assembly_format = None
+    assembly_format = None  # type: ignore[assignment] # it has parse and print
 
     @classmethod
     def infer(cls, *avals: Aval, **params: Any) -> tuple[Aval, ...]:

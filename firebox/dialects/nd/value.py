@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-from xdsl.builder import Builder, InsertPoint
+from xdsl.builder import Builder
 from xdsl.dialects.builtin import UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
 
 from firebox.dialects.nd.array import ArrayLike
 from firebox.dialects.nd.aval import Aval, aval_of, tensor_type

@@ -16,7 +16,7 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import IsTerminator, NoTerminator, SymbolOpInterface
+from xdsl.traits import IsTerminator, NoTerminator
 
 from firebox.dialects.nd.aval import DimsAttr
 from firebox.dims import DimLike
@@ -66,12 +66,12 @@ class ProgramOp(PlanOp):
     """
 
     name = "plan.program"
-    sym_name = attr_def(StringAttr)
+    entry = attr_def(StringAttr)
     dims = attr_def(ArrayAttr)
     arena = attr_def(DimsAttr)
     aliases = attr_def(ArrayAttr)
     body = region_def("single_block")
-    traits = traits_def(SymbolOpInterface(), NoTerminator())
+    traits = traits_def(NoTerminator())
     assembly_format = "attr-dict-with-keyword $body"
 
     @classmethod
@@ -81,7 +81,7 @@ class ProgramOp(PlanOp):
         """A program over finished steps."""
         pairs = ArrayAttr([ArrayAttr([number(a), number(b)]) for a, b in aliases])
         attributes: dict[str, Attribute] = {
-            "sym_name": StringAttr(name),
+            "entry": StringAttr(name),
             "dims": ArrayAttr([StringAttr(d) for d in dims]),
             "arena": size(arena),
             "aliases": pairs,

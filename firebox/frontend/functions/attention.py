@@ -29,7 +29,8 @@ def scaled_dot_product_attention(
     for x in (query, key, value):
         require_float("attention", x)
         if x.rank < 2:
-            raise ShapeError("needs at least two dims", op="attention", expected="(.., length, size)", found=shape_text(x))
+            expected = "(.., length, size)"
+            raise ShapeError("needs at least two dims", op="attention", expected=expected, found=shape_text(x))
     if differ(query.shape[-1], key.shape[-1]) or differ(key.shape[-2], value.shape[-2]):
         raise ShapeError(
             "sizes do not fit",

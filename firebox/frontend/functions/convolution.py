@@ -1,16 +1,20 @@
 """Convolutions (cross-correlations, as in PyTorch) over (N, C, L) and (N, C, H, W); each is one `nd.contract`."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 from firebox import dims
-from firebox.dialects.nd.ops.contract_spec import conv_spec, conv_transpose_spec
+from firebox.dialects.nd.ops import contract_spec
 from firebox.dims import DimLike
 from firebox.errors import ShapeError, UserError
 from firebox.frontend.functions.support import A, contract, differ, promote, require_rank, shape_text, tuple_of
 
 Ints = int | Sequence[int]
 Padding = Ints | Literal["same", "valid"]
+
+conv_spec = lru_cache(maxsize=1024)(contract_spec.conv_spec)
+conv_transpose_spec = lru_cache(maxsize=1024)(contract_spec.conv_transpose_spec)
 
 _LAYOUTS = {1: "(N, C, L)", 2: "(N, C, H, W)"}
 
@@ -106,7 +110,8 @@ def conv_transpose2d(
 def _check_channels(op: str, x: A, per_group: DimLike, out: DimLike, groups: int) -> None:
     if differ(x.shape[1], dims.multiply(per_group, groups)):
         expected = f"{dims.multiply(per_group, groups)} channels (axis 1): {per_group} a group, {groups} groups"
-        hint = "the layout is channels first: x.transpose(0, 3, 1, 2)" if x.shape[-1] == per_group and x.rank == 4 else ""
+        is_last = x.rank == 4 and x.shape[-1] == per_group
+        hint = "the layout is channels first: x.transpose(0, 3, 1, 2)" if is_last else ""
         raise ShapeError("the channels do not fit", op=op, expected=expected, found=shape_text(x), hint=hint)
     if groups < 1 or (isinstance(out, int) and out % groups):
         raise ShapeError("out channels must be a multiple of groups", op=op, found=f"{out} channels, {groups} groups")

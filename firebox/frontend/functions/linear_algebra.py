@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from firebox.dialects.nd.array import Axes, normalize_axis
 from firebox.dims import DimLike
 from firebox.errors import ShapeError, UserError
-from firebox.frontend.functions.support import A, as_float, contract, differ, promote, shape_text
+from firebox.frontend.functions.support import A, as_float, contract, differ, equals, promote, shape_text
 
 
 def matmul(a: A, b: A) -> A:
@@ -98,7 +98,8 @@ def dot(a: A, b: A) -> A:
         ShapeError: another rank (NumPy's rules for those surprise; use matmul or einsum), or sizes that differ.
     """
     if not (a.rank == b.rank and a.rank in (1, 2)):
-        raise ShapeError("takes two vectors or two matrices", op="dot", found=_shapes(a, b), hint="use matmul or einsum")
+        hint = "use matmul or einsum"
+        raise ShapeError("takes two vectors or two matrices", op="dot", found=_shapes(a, b), hint=hint)
     return matmul(a, b)
 
 
@@ -172,7 +173,8 @@ def _parse_einsum(equation: str, operands: Sequence[A]) -> tuple[list[list[str]]
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if not operands or len(terms) != len(operands):
-        raise UserError("one term for each operand", op="einsum", expected=f"{len(operands)} terms", found=repr(equation))
+        expected = f"{len(operands)} terms"
+        raise UserError("one term for each operand", op="einsum", expected=expected, found=repr(equation))
     inputs = [_letters(term, x, equation) for term, x in zip(terms, operands, strict=True)]
     dots = max((n for names in inputs for n in [[m for m in names if len(m) > 1]]), key=len)
     if arrow:
@@ -210,7 +212,7 @@ def norm(x: A, order: float = 2.0, axis: Axes = None, keepdims: bool = False) ->
     if order == 1:
         return x.abs().sum(axis, keepdims)
     if order == 0:
-        return (x != 0).astype(x.dtype).sum(axis, keepdims)
+        return equals(x, 0).where(0.0, 1.0).astype(x.dtype).sum(axis, keepdims)
     if order in (float("inf"), float("-inf")):
         return x.abs().max(axis, keepdims) if order > 0 else x.abs().min(axis, keepdims)
     return (x.abs() ** order).sum(axis, keepdims) ** (1.0 / order)
@@ -218,7 +220,7 @@ def norm(x: A, order: float = 2.0, axis: Axes = None, keepdims: bool = False) ->
 
 def _safe_root(x: A) -> A:
     """Square root whose gradient at 0 is 0."""
-    zero = x == 0
+    zero = equals(x, 0)
     return zero.where(0.0, zero.where(1.0, x).sqrt())
 
 

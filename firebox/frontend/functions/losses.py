@@ -10,6 +10,7 @@ from firebox.frontend.functions.support import (
     Reduction,
     check_reduction,
     differ,
+    equals,
     reduce_loss,
     require_float,
     require_int,
@@ -64,7 +65,7 @@ def nll_loss(
 
 
 def soft_cross_entropy(logits: A, target: A, reduction: Reduction = "mean", axis: int = 1) -> A:
-    """-sum(target * log_softmax(logits)) over the classes; ``target`` holds probabilities in the shape of ``logits``."""
+    """-sum(target * log_softmax(logits)) over the classes; ``target`` are probabilities in the shape of ``logits``."""
     require_float("soft_cross_entropy", logits, "logits")
     require_same_shape("soft_cross_entropy", logits, target)
     at = normalize_axis(axis if logits.rank > 1 else 0, logits.rank)
@@ -90,8 +91,9 @@ def _class_loss(
     """The common end of `cross_entropy` and `nll_loss` on log-probabilities."""
     check_reduction("cross_entropy", reduction)
     target = target.astype(i64)  # ignore_index must not wrap around in a small or unsigned type
-    counted = target != ignore_index
-    index = counted.where(target, 0)
+    ignored = equals(target, ignore_index)
+    counted = ~ignored
+    index = ignored.where(0, target)
     picked = log_p.take_along_axis(index.expand_dims(at), at).squeeze(at)
     factor = counted.astype(log_p.dtype)
     share = factor if weight is None else counted.where(weight.take(index), 0.0)
@@ -172,6 +174,6 @@ def binary_cross_entropy(probability: A, target: A, reduction: Reduction = "mean
 def kl_div(log_input: A, target: A, reduction: Reduction = "mean") -> A:
     """target * (log(target) - log_input) with 0 where the target is 0."""
     require_same_shape("kl_div", log_input, target)
-    zero = target == 0
+    zero = equals(target, 0)
     losses = zero.where(0.0, target * (zero.where(1.0, target).log() - log_input))
     return reduce_loss("kl_div", losses, reduction)

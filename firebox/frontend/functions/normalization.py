@@ -6,7 +6,7 @@ from firebox import dims
 from firebox.dialects.nd.array import Axes, normalize_axis
 from firebox.dims import DimLike
 from firebox.errors import ShapeError
-from firebox.frontend.functions.support import A, as_float, differ, require_float, shape_text
+from firebox.frontend.functions.support import A, as_float, differ, require_float, shape_text, stop_gradient
 
 
 def softmax(x: A, axis: int = -1) -> A:
@@ -24,7 +24,7 @@ def log_softmax(x: A, axis: int = -1) -> A:
 def logsumexp(x: A, axis: Axes = None, keepdims: bool = False) -> A:
     """log(sum(exp(x))), shifted by the maximum; -inf where every element is -inf, and inf where one is inf."""
     x = as_float(x)
-    top = x.max(axis, keepdims=True).detach()
+    top = stop_gradient(x.max(axis, keepdims=True))
     top = top.isfinite().where(top, 0.0)
     result = (x - top).exp().sum(axis, keepdims=True).log() + top
     return result if keepdims else result.squeeze(x.axes(axis))
@@ -72,7 +72,7 @@ def layer_norm(
 
 
 def rms_norm(x: A, normalized_shape: int | Sequence[DimLike], weight: A | None = None, eps: float = 1e-5) -> A:
-    """x / sqrt(mean(x^2) + eps) * weight over the last dims, whose sizes are ``normalized_shape`` (Zhang, Sennrich 2019).
+    """x / sqrt(mean(x^2) + eps) * weight over the last dims, of sizes ``normalized_shape`` (Zhang, Sennrich 2019).
 
     Raises:
         ShapeError: the last dims have other sizes. DTypeError: x is not floating.
@@ -113,7 +113,8 @@ def group_norm(x: A, num_groups: int, weight: A | None = None, bias: A | None = 
     require_float("group_norm", x)
     channels = x.shape[1] if x.rank > 1 else 0
     if not isinstance(channels, int) or not channels or channels % num_groups:
-        raise ShapeError("bad groups", op="group_norm", expected=f"a multiple of {num_groups} channels", found=shape_text(x))
+        expected, found = f"a multiple of {num_groups} channels (axis 1)", shape_text(x)
+        raise ShapeError("the channels do not divide into groups", op="group_norm", expected=expected, found=found)
     for name, vector in (("weight", weight), ("bias", bias)):
         if vector is not None:
             _check_channels("group_norm", x, name, vector)

@@ -5,10 +5,11 @@ from typing import Any, TypeVar
 
 from firebox import dims, dtypes
 from firebox.dialects.nd.array import ArrayLike, Axes, Scalar, normalize_axis
+from firebox.dialects.nd.base import lookup
 from firebox.dims import DimLike
-from firebox.dtypes import DType, as_dtype, result_type
-from firebox.errors import DTypeError, IndexRangeError, ShapeError, UserError
-from firebox.frontend.functions.support import A, differ, positions, require_int, shape_text, static_size
+from firebox.dtypes import as_dtype, result_type
+from firebox.errors import DTypeError, IndexRangeError, ShapeError
+from firebox.frontend.functions.support import A, differ, equals, positions, require_int, shape_text, static_size
 
 S = TypeVar("S", bound=ArrayLike)
 
@@ -29,7 +30,8 @@ def concat(arrays: Sequence[A], axis: int = 0) -> A:
         same_rank = array.rank == first.rank
         if not same_rank or any(k != at and differ(array.shape[k], d) for k, d in enumerate(first.shape)):
             expected = ", ".join("*" if k == at else str(d) for k, d in enumerate(first.shape))
-            raise ShapeError(f"array {position} does not fit", op="concat", expected=f"({expected})", found=shape_text(array))
+            found = shape_text(array)
+            raise ShapeError(f"array {position} does not fit", op="concat", expected=f"({expected})", found=found)
     dtype = first.dtype
     for array in arrays[1:]:
         dtype = result_type(dtype, array.dtype)
@@ -104,9 +106,8 @@ def tile(x: A, repetitions: Sequence[int]) -> A:
     rank = max(x.rank, len(repetitions))
     counts = (1,) * (rank - len(repetitions)) + tuple(repetitions)
     shape = (1,) * (rank - x.rank) + x.shape
-    for axis, count in enumerate(counts):
-        if count < 0:
-            raise ShapeError("bad repetitions", op="tile", expected="at least 0", found=list(repetitions), hint=f"axis {axis}")
+    if min(counts, default=0) < 0:
+        raise ShapeError("bad repetitions", op="tile", expected="at least 0", found=list(repetitions))
     split_shape = tuple(d for size in shape for d in (1, size))
     wide = tuple(d for count, size in zip(counts, shape, strict=True) for d in (count, size))
     merged = tuple(dims.multiply(size, count) for count, size in zip(counts, shape, strict=True))
@@ -142,7 +143,8 @@ def pad(x: A, widths: Sequence[int | tuple[int, int]], value: Scalar = 0) -> A:
     """Surrounded by a value; ``widths`` holds (before, after), or one number for both, for each of the last dims."""
     pairs = [(w, w) if isinstance(w, int) else tuple(w) for w in widths]
     if len(pairs) > x.rank or any(len(p) != 2 or min(p) < 0 for p in pairs):
-        raise ShapeError("bad widths", op="pad", expected=f"at most {x.rank} pairs of integers >= 0", found=list(widths))
+        expected = f"at most {x.rank} pairs of integers >= 0"
+        raise ShapeError("bad widths", op="pad", expected=expected, found=list(widths))
     full = [(0, 0)] * (x.rank - len(pairs)) + pairs
     return x.pad([low for low, _ in full], [high for _, high in full], value)
 
@@ -181,7 +183,7 @@ def diagonal(x: A) -> A:
     _need_matrix("diagonal", x)
     if differ(x.shape[-1], x.shape[-2]):
         raise ShapeError("the matrix must be square", op="diagonal", found=shape_text(x))
-    same = positions(x, -1) == positions(x, -2)
+    same = equals(positions(x, -1), positions(x, -2))
     return same.where(x, 0).sum(-1)
 
 
@@ -194,10 +196,16 @@ def _need_matrix(op: str, x: A) -> None:
 
 
 def embedding(indices: A, weight: A) -> A:
-    """Rows of ``weight`` (rows, features) picked by integers of any shape; an index out of range is an error at run time."""
+    """Rows of ``weight`` (rows, features) picked by integers of any shape.
+
+    Raises:
+        DTypeError: the indices are no integers. ShapeError: the weight is no matrix.
+        IndexRangeError: an index was out of range; raised when the result is read.
+    """
     require_int("embedding", indices, "indices")
     if weight.rank != 2:
-        raise ShapeError("the weight must be a matrix", op="embedding", expected="(rows, features)", found=shape_text(weight))
+        found = shape_text(weight)
+        raise ShapeError("the weight must be a matrix", op="embedding", expected="(rows, features)", found=found)
     return weight.take(indices, 0)
 
 
@@ -206,14 +214,14 @@ def one_hot(indices: A, num_classes: DimLike, dtype: object = dtypes.i64) -> A:
     require_int("one_hot", indices, "indices")
     wide = indices.expand_dims(-1)
     classes = indices.one("iota", shape=(num_classes,), axis=0, dtype=indices.dtype)
-    return (wide == classes).astype(as_dtype(dtype))
+    return equals(wide, classes).astype(as_dtype(dtype))
 
 
 # ---- ordering ----------------------------------------------------------------------------------------------------
 
 
 def sort(x: A, axis: int = -1, descending: bool = False) -> A:
-    """Sorted along an axis, NaN last (first when descending)."""
+    """Sorted along an axis, NaN last in either direction."""
     return _sorted(x, axis, descending)[0]
 
 
@@ -237,7 +245,9 @@ def topk(x: A, k: int, axis: int = -1, largest: bool = True) -> tuple[A, A]:
 
 
 def _sorted(x: A, axis: int, descending: bool) -> tuple[A, A]:
-    raise NotImplementedError
+    params = {"axis": normalize_axis(axis, x.rank), "descending": descending}
+    values, indices = x.apply(lookup("nd.sort"), (x,), params)
+    return values, indices
 
 
 # ---- comparing ---------------------------------------------------------------------------------------------------
@@ -248,7 +258,7 @@ def isclose(a: A, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: boo
     other = a.lift(b)
     if not isinstance(other, type(a)):
         raise DTypeError("not an operand", op="isclose", expected="an array or a number", found=type(b).__name__)
-    near = (a == other) | (((a - other).abs() <= other.abs() * rtol + atol) & other.isfinite())
+    near = equals(a, other) | (((a - other).abs() <= other.abs() * rtol + atol) & other.isfinite())
     return near | (a.isnan() & other.isnan()) if equal_nan else near
 
 

@@ -38,6 +38,16 @@ def contract(a: A, b: A, spec: str, known: Mapping[str, DimLike] | None = None) 
     return a.one("contract", a, b, spec=spec, sizes=infer_sizes(parse_spec(spec), a.shape, b.shape, known or {}))
 
 
+def equals(x: A, value: Any) -> A:
+    """``x == value`` element by element (mypy takes ``==`` on a type variable for a comparison of objects)."""
+    return x.__eq__(value)
+
+
+def stop_gradient(x: A) -> A:
+    """The same values, as a constant of derivatives."""
+    return x.one("stop_gradient", x)
+
+
 def require_float(op: str, x: ArrayLike, what: str = "input") -> None:
     """Raises DTypeError unless ``x`` has a float type."""
     if not x.dtype.is_float:
@@ -47,7 +57,7 @@ def require_float(op: str, x: ArrayLike, what: str = "input") -> None:
 def require_int(op: str, x: ArrayLike, what: str, hint: str = "") -> None:
     """Raises DTypeError unless ``x`` has an integer type."""
     if not x.dtype.is_int:
-        raise DTypeError(f"the {what} must be integers", op=op, expected="an integer type", found=x.dtype.name, hint=hint)
+        raise DTypeError(f"the {what} must be integers", op=op, expected="an int type", found=x.dtype.name, hint=hint)
 
 
 def require_rank(op: str, x: ArrayLike, rank: int, layout: str) -> None:

@@ -32,7 +32,8 @@ class MultiHeadAttention(Module):
         device: object = None,
     ) -> None:
         if width % heads:
-            raise ShapeError("width must be a multiple of heads", op="MultiHeadAttention", found=f"{width}, {heads} heads")
+            found = f"width {width}, {heads} heads"
+            raise ShapeError("width must be a multiple of heads", op="MultiHeadAttention", found=found)
         source = context_width if context_width is not None else width
         self.width = width
         self.heads = heads
@@ -61,7 +62,8 @@ class MultiHeadAttention(Module):
     def _heads(self, x: Tensor) -> Tensor:
         """(batch, length, width) as (batch, heads, length, width / heads)."""
         if x.rank != 3:
-            raise ShapeError("wrong number of dims", op="MultiHeadAttention", expected="(batch, length, width)", found=x.shape)
+            expected = "(batch, length, width)"
+            raise ShapeError("wrong number of dims", op="MultiHeadAttention", expected=expected, found=x.shape)
         return x.reshape((x.shape[0], x.shape[1], self.heads, self.width // self.heads)).swapaxes(1, 2)
 
     def extra_repr(self) -> str:

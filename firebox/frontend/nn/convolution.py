@@ -8,7 +8,7 @@ from firebox.frontend.functions import convolution as F
 from firebox.frontend.functions.convolution import Padding
 from firebox.frontend.functions.support import tuple_of
 from firebox.frontend.nn import init
-from firebox.frontend.nn.module import Module
+from firebox.frontend.nn.module import Module, value_of
 from firebox.frontend.tensor import Tensor
 
 Ints = int | Sequence[int]
@@ -50,10 +50,6 @@ class _Convolution(Module):
         self.weight = Param(init.kaiming_uniform(shape, fan_in, dtype, device))
         self.bias = Param(init.fan_uniform((out_channels,), fan_in, dtype, device)) if bias else None
 
-    @property
-    def _bias(self) -> Tensor | None:
-        return self.bias.value if self.bias is not None else None
-
     def extra_repr(self) -> str:
         parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"]
         defaults = (("stride", (1,) * self.spatial), ("padding", 0), ("dilation", (1,) * self.spatial), ("groups", 1))
@@ -68,7 +64,7 @@ class Conv1d(_Convolution):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.conv1d(
-            x, self.weight.value, self._bias, self.stride, self.padding, self.dilation, self.groups
+            x, self.weight.value, value_of(self.bias), self.stride, self.padding, self.dilation, self.groups
         )
 
 
@@ -79,7 +75,7 @@ class Conv2d(_Convolution):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.conv2d(
-            x, self.weight.value, self._bias, self.stride, self.padding, self.dilation, self.groups
+            x, self.weight.value, value_of(self.bias), self.stride, self.padding, self.dilation, self.groups
         )
 
 
@@ -103,13 +99,18 @@ class ConvTranspose2d(_Convolution):
         dtype: object = None,
         device: object = None,
     ) -> None:
-        super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype, device
-        )
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype, device)
         self.output_padding = tuple_of(type(self).__name__, output_padding, 2, "output_padding", 0)
 
     def forward(self, x: Tensor) -> Tensor:
         padding = tuple_of("ConvTranspose2d", self.padding, 2, "padding", 0)  # type: ignore[arg-type]
         return F.conv_transpose2d(
-            x, self.weight.value, self._bias, self.stride, padding, self.output_padding, self.groups, self.dilation
+            x,
+            self.weight.value,
+            value_of(self.bias),
+            self.stride,
+            padding,
+            self.output_padding,
+            self.groups,
+            self.dilation,
         )

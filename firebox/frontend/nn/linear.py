@@ -4,7 +4,7 @@ from firebox.frontend.cells import Param
 from firebox.frontend.functions.linear_algebra import linear
 from firebox.frontend.functions.shape import embedding
 from firebox.frontend.nn import init
-from firebox.frontend.nn.module import Module
+from firebox.frontend.nn.module import Module, value_of
 from firebox.frontend.tensor import Tensor
 
 
@@ -23,7 +23,7 @@ class Linear(Module):
         self.bias = Param(init.fan_uniform((out_features,), in_features, dtype, device)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return linear(x, self.weight.value, self.bias.value if self.bias is not None else None)
+        return linear(x, self.weight.value, value_of(self.bias))
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

@@ -4,19 +4,24 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 from firebox import dims
-from firebox.dtypes import as_dtype
 from firebox.frontend.cells import Cell, Param
 from firebox.frontend.nn import tree
 from firebox.frontend.nn.state import load_into
-from firebox.frontend.tensor import Tensor
+from firebox.frontend.tensor import Tensor, device_or_dtype
+
+
+def value_of(cell: Cell | None) -> Tensor | None:
+    """What a cell holds; None where there is no cell, such as a bias that was switched off."""
+    return None if cell is None else cell.value
 
 
 class Module(tree.Node):
     """A layer or model. Subclasses set fields in ``__init__`` and define ``forward``; calling the module runs it.
 
-    Any field is allowed. Parameters (`Param`) and buffers (other cells) are found in attributes, lists, tuples, dicts and
-    dataclasses, at any depth; their paths are dotted, such as ``blocks.0.attention.weight``. A parameter held in two places
-    is one parameter, known by its first path. Nothing needs to be registered and ``super().__init__()`` may be left out.
+    Any field is allowed. Parameters (`Param`) and buffers (other cells) are found in attributes, lists, tuples, dicts
+    and dataclasses, at any depth; their paths are dotted, such as ``blocks.0.attention.weight``. A parameter held in
+    two places is one parameter, known by its first path. Nothing is registered, and ``super().__init__()`` may be left
+    out.
     """
 
     training: bool = True
@@ -130,7 +135,7 @@ class Module(tree.Node):
         ``target`` is either of them: ``model.to("opencl:0")``, ``model.to(fb.bfloat16)``.
         """
         if target is not None:
-            device, dtype = _device_or_dtype(target, device, dtype)
+            device, dtype = device_or_dtype(target, device, dtype)
         return self.map(lambda _, cell: _moved(cell.value, device, dtype))
 
     # ---- text ----------------------------------------------------------------------------------------------------
@@ -157,14 +162,7 @@ def _indent(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
-def _device_or_dtype(target: object, device: object, dtype: object) -> tuple[object, object]:
-    """Sort a single argument of `Module.to` by what it names."""
-    try:
-        return device, as_dtype(target)
-    except TypeError:
-        return target, dtype
-
-
 def _moved(value: Tensor, device: object, dtype: object) -> Tensor:
-    cast = value.astype(dtype) if dtype is not None and value.dtype.is_float else value
-    return cast if device is None else cast.to(device)
+    plain = value.detach()
+    cast = plain.astype(dtype) if dtype is not None and plain.dtype.is_float else plain
+    return cast.to(device=device)

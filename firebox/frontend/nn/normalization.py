@@ -7,7 +7,7 @@ from firebox.errors import ShapeError
 from firebox.frontend.cells import Buffer, Param
 from firebox.frontend.functions import normalization as F
 from firebox.frontend.nn import init
-from firebox.frontend.nn.module import Module
+from firebox.frontend.nn.module import Module, value_of
 from firebox.frontend.tensor import Tensor
 
 
@@ -43,10 +43,8 @@ class _BatchNorm(Module):
         if x.rank not in self.ranks:
             ranks = " or ".join(map(str, self.ranks))
             raise ShapeError("wrong number of dims", op=type(self).__name__, expected=f"rank {ranks}", found=x.shape)
-        weight = self.weight.value if self.weight is not None else None
-        bias = self.bias.value if self.bias is not None else None
         mean, variance = self._statistics(x)
-        return F.batch_norm(x, mean, variance, weight, bias, self.eps)
+        return F.batch_norm(x, mean, variance, value_of(self.weight), value_of(self.bias), self.eps)
 
     def _statistics(self, x: Tensor) -> tuple[Tensor, Tensor]:
         if self.running_mean is None or self.running_var is None:
@@ -105,9 +103,7 @@ class LayerNorm(Module):
         self.bias = Param(init.zeros(self.normalized_shape, dtype, device)) if affine and bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        weight = self.weight.value if self.weight is not None else None
-        bias = self.bias.value if self.bias is not None else None
-        return F.layer_norm(x, self.normalized_shape, weight, bias, self.eps)
+        return F.layer_norm(x, self.normalized_shape, value_of(self.weight), value_of(self.bias), self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}"
@@ -129,7 +125,7 @@ class RMSNorm(Module):
         self.weight = Param(init.ones(self.normalized_shape, dtype, device)) if affine else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, self.normalized_shape, self.weight.value if self.weight is not None else None, self.eps)
+        return F.rms_norm(x, self.normalized_shape, value_of(self.weight), self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}"
@@ -157,9 +153,7 @@ class GroupNorm(Module):
         self.bias = Param(init.zeros((num_channels,), dtype, device)) if affine else None
 
     def forward(self, x: Tensor) -> Tensor:
-        weight = self.weight.value if self.weight is not None else None
-        bias = self.bias.value if self.bias is not None else None
-        return F.group_norm(x, self.num_groups, weight, bias, self.eps)
+        return F.group_norm(x, self.num_groups, value_of(self.weight), value_of(self.bias), self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}"

@@ -8,6 +8,7 @@ import numpy as np
 from firebox.errors import InputError, ShapeError
 from firebox.frontend.cells import Cell
 from firebox.frontend.nn import tree
+from firebox.frontend.tensor import Tensor, as_tensor
 
 _SHOWN = 8
 
@@ -24,8 +25,13 @@ def load_into(root: object, state: Mapping[str, Any], strict: bool) -> None:
         _check_names(names, found, state)
     pairs = [(path, cells[key], state[path]) for key, path in found.items() if path is not None]
     _check_shapes(pairs)
-    for cell, value in [(cell, converted(cell, value)) for _, cell, value in pairs]:
+    for cell, value in [(cell, like(cell, value)) for _, cell, value in pairs]:
         cell.value = value
+
+
+def like(cell: Tensor, value: Any) -> Tensor:
+    """A value as a tensor of the type and on the device of a cell, free of derivatives."""
+    return as_tensor(value, cell.device).detach().to(device=cell.device, dtype=cell.dtype)
 
 
 def _check_names(names: dict[int, list[str]], found: dict[int, str | None], state: Mapping[str, Any]) -> None:
@@ -33,7 +39,8 @@ def _check_names(names: dict[int, list[str]], found: dict[int, str | None], stat
     known = {path for paths in names.values() for path in paths}
     unexpected = [path for path in state if path not in known]
     if missing or unexpected:
-        parts = [f"{what}: {_listed(paths)}" for what, paths in (("missing", missing), ("unexpected", unexpected)) if paths]
+        kinds = (("missing", missing), ("unexpected", unexpected))
+        parts = [f"{kind}: {listed(paths)}" for kind, paths in kinds if paths]
         raise InputError(
             "the state does not fit the model; nothing was loaded",
             op="load_state_dict",
@@ -45,14 +52,20 @@ def _check_names(names: dict[int, list[str]], found: dict[int, str | None], stat
 
 def _check_shapes(pairs: Iterable[tuple[str, Cell, Any]]) -> None:
     wrong = [
-        f"{path}: expected {cell.value.shape}, found {tuple(np.shape(value))}"
+        f"{path}: expected {cell.shape}, found {shape_of(value)}"
         for path, cell, value in pairs
-        if cell.value.shape != tuple(value.shape if hasattr(value, "shape") else np.shape(value))
+        if cell.shape != shape_of(value)
     ]
     if wrong:
-        raise ShapeError("shapes do not fit; nothing was loaded", op="load_state_dict", found=_listed(wrong, "; "))
+        raise ShapeError("shapes do not fit; nothing was loaded", op="load_state_dict", found=listed(wrong, "; "))
 
 
-def _listed(items: list[str], separator: str = ", ") -> str:
+def shape_of(value: Any) -> tuple[Any, ...]:
+    """The shape of a tensor, an array, or nested lists."""
+    return tuple(value.shape if hasattr(value, "shape") else np.shape(value))
+
+
+def listed(items: list[str], separator: str = ", ") -> str:
+    """The first few items, and how many more there are."""
     more = f"{separator}and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
     return separator.join(items[:_SHOWN]) + more

@@ -70,7 +70,9 @@ def batches(
     return iter(Batches(*arrays, batch_size=batch_size, shuffle=shuffle, seed=seed, drop_last=drop_last))
 
 
-def train_test_split(*arrays: Array, test_fraction: float, seed: int = 0) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+def train_test_split(
+    *arrays: Array, test_fraction: float, seed: int = 0
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """Rows in two parts by a seeded permutation: ``(training arrays, held-out arrays)``.
 
     Raises:

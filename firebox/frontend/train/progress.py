@@ -76,7 +76,7 @@ def _rich_bar(stream: TextIO) -> Any:
     if not stream.isatty():
         return None
     try:
-        from rich.console import Console  # noqa: PLC0415  optional dependency (extra "train")
+        from rich.console import Console  # here, because it is optional (the extra "train")
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
     except ImportError:

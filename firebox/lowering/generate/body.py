@@ -6,7 +6,6 @@ anything else lane by lane.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import FileLineColLoc
@@ -17,86 +16,30 @@ from firebox.dialects.kernel.builder import INDEX, KernelBuilder, Ref, Val
 from firebox.dialects.nd.aval import Shape, aval_of
 from firebox.dialects.nd.base import NdOp
 from firebox.dialects.nd.formula import Guard, Read
-from firebox.dims import Dim, DimLike, dim
-from firebox.dtypes import DType, bool_, i32, i64
-from firebox.lowering.access import Index, formula_of, op_env, owner_op, point, substitute, substitute_guard
+from firebox.dims import DimLike, dim
+from firebox.dtypes import bool_, i64
+from firebox.lowering.access import Index, formula_of, op_env, owner_op, substitute, substitute_guard
+from firebox.lowering.generate.addressing import Addressing, Lane, linear, split, strides_of
 
 INDEX_FAULT = 1
 
 
-@dataclass(frozen=True)
-class Lane:
-    """The loop that fills the vector lanes.
-
-    Attributes:
-        name: of the loop variable; the environment holds its value in lane 0.
-        lanes: elements of a vector.
-        mask: lanes inside the loop's bounds; None when all are.
-    """
-
-    name: str
-    lanes: int
-    mask: Val | None = None
-
-
-def strides_of(shape: Shape) -> tuple[DimLike, ...]:
-    """Row-major strides in elements."""
-    strides: list[DimLike] = []
-    running: DimLike = 1
-    for extent in reversed(shape):
-        strides.append(running)
-        running = dims.multiply(running, extent)
-    return tuple(reversed(strides))
-
-
-def linear(index: Index, shape: Shape) -> DimLike:
-    """Offset in elements of an index into a row-major buffer."""
-    total: DimLike = 0
-    for position, stride in zip(index, strides_of(shape), strict=True):
-        total = total + dims.multiply(position, stride)
-    return total
-
-
-def split(expression: DimLike, name: str) -> tuple[DimLike, DimLike | None]:
-    """``expression == rest + coefficient * name``; the coefficient is None when the expression is not affine in it."""
-    if isinstance(expression, int):
-        return expression, 0
-    rest: DimLike = 0
-    coefficient: DimLike = 0
-    for monomial, factor in expression.terms:
-        term: DimLike = Dim(((monomial, factor),)) if monomial else factor
-        if name not in dims.names(term):
-            rest = rest + term
-        elif monomial.count(name) == 1 and all(isinstance(a, str) for a in monomial):
-            others = tuple(a for a in monomial if a != name)
-            coefficient = coefficient + (Dim(((others, factor),)) if others else factor)
-        else:
-            return expression, None
-    return rest, coefficient
-
-
-class Body:
+class Body(Addressing):
     """Evaluation of one group inside one kernel.
 
     Attributes:
-        k: the builder.
-        env: loop variables and symbolic dims as index values (of lane 0).
-        lane: the vectorised loop, or None.
+        buffers: memory of the block arguments.
+        op_ids: the program's table of source lines.
         known: members that have a value at the present point (row values, accumulators).
-        collapse: loops that were merged into another one (they read 0).
-        stored: members that can be reloaded: value -> (memory, offset expression).
+        stored: members that can be reloaded: value -> (memory, offset, home).
     """
 
-    def __init__(self, k: KernelBuilder, buffers: dict[SSAValue, Ref], op_ids: "dict[str, int]") -> None:
-        self.k = k
+    def __init__(self, k: KernelBuilder, buffers: dict[SSAValue, Ref], op_ids: dict[str, int]) -> None:
+        super().__init__(k)
         self.buffers = buffers
         self.op_ids = op_ids
-        self.env: dict[str, Val] = {}
-        self.lane: Lane | None = None
         self.known: dict[SSAValue, Val] = {}
-        self.collapse: dict[str, DimLike] = {}
-        self.stored: dict[SSAValue, tuple[Ref, DimLike]] = {}
-        self.wide_indices = False
+        self.stored: dict[SSAValue, tuple[Ref, DimLike, Index]] = {}
         self._memo: dict[tuple[SSAValue, Index], Val] = {}
         self._fresh = 0
 
@@ -105,99 +48,6 @@ class Body:
     def at_point(self) -> None:
         """Forget what was computed at the previous point (a new loop body starts)."""
         self._memo = {}
-
-    # ---- index expressions ---------------------------------------------------------------------------------------
-
-    def expression(self, expression: DimLike) -> Val:
-        """An index expression as a scalar, or as a vector of integers if it differs between lanes."""
-        if self.collapse and not isinstance(expression, int):
-            expression = dims.substitute(expression, self.collapse)
-        if isinstance(expression, int):
-            return self.k.index(expression)
-        if not self._varies(expression):
-            return self._sum(expression)
-        return self._vector(expression)
-
-    def _varies(self, expression: DimLike) -> bool:
-        return any(self._is_vector(name) for name in dims.names(expression))
-
-    def _is_vector(self, name: str) -> bool:
-        if self.lane is not None and name == self.lane.name:
-            return True
-        return self.env[name].lanes > 1
-
-    def _sum(self, expression: DimLike) -> Val:
-        """Terms of outer loops first, so that the part that does not change stays outside the inner loops."""
-        if isinstance(expression, int):
-            return self.k.index(expression)
-        terms = sorted((self._term(m, c) for m, c in expression.terms), key=lambda v: v.level)
-        total = terms[0]
-        for term in terms[1:]:
-            total = self.k.add(total, term)
-        return total
-
-    def _term(self, monomial: dims.Monomial, coefficient: int) -> Val:
-        factors = sorted((self._atom(a) for a in monomial), key=lambda v: v.level)
-        if not factors:
-            return self.k.index(coefficient)
-        total = factors[0]
-        for factor in factors[1:]:
-            total = self.k.mul(total, factor)
-        return total if coefficient == 1 else self.k.mul(total, self.k.index(coefficient))
-
-    def _atom(self, atom: dims.Atom) -> Val:
-        if isinstance(atom, str):
-            return self.env[atom]
-        a, b = self._sum(atom.lhs), self._sum(atom.rhs)
-        return getattr(self.k, atom.function)(a, b)  # type: ignore[no-any-return]
-
-    def _vector(self, expression: Dim) -> Val:
-        """The value in every lane, as i32 or i64."""
-        assert self.lane is not None or any(self.env[n].lanes > 1 for n in dims.names(expression))
-        total: Val | None = None
-        fixed: DimLike = 0
-        for monomial, coefficient in expression.terms:
-            term = Dim(((monomial, coefficient),)) if monomial else coefficient
-            if not self._varies(term):
-                fixed = fixed + term
-                continue
-            value = self._vector_term(monomial, coefficient)
-            total = value if total is None else self.k.add(total, value)
-        assert total is not None
-        return total if fixed == 0 else self.k.add(total, self._narrow(self._sum(fixed)))
-
-    def _vector_term(self, monomial: dims.Monomial, coefficient: int) -> Val:
-        total = self._narrow(self.k.index(coefficient)) if coefficient != 1 else None
-        for atom in monomial:
-            factor = self._vector_atom(atom)
-            total = factor if total is None else self.k.mul(total, factor)
-        assert total is not None
-        return total
-
-    def _vector_atom(self, atom: dims.Atom) -> Val:
-        if isinstance(atom, str):
-            return self._vector_name(atom)
-        a, b = self._operand(atom.lhs), self._operand(atom.rhs)
-        return getattr(self.k, {"min": "min", "max": "max"}.get(atom.function, atom.function))(a, b)  # type: ignore[no-any-return]
-
-    def _operand(self, expression: DimLike) -> Val:
-        if not isinstance(expression, int) and self._varies(expression):
-            return self._vector(expression)
-        return self._narrow(self._sum(expression))
-
-    def _vector_name(self, name: str) -> Val:
-        value = self._narrow(self.env[name])
-        if self.lane is None or name != self.lane.name:
-            return value
-        return self.k.add(value, self.k.iota(self.lane.lanes, self._index_type()))
-
-    def _index_type(self) -> DType:
-        return i64 if self.wide_indices else i32
-
-    def _narrow(self, value: Val) -> Val:
-        """An index value in the type of vector indices."""
-        wanted = self._index_type()
-        return value if value.dtype is wanted else self.k.cast(value, wanted)
 
     # ---- values --------------------------------------------------------------------------------------------------
 
@@ -213,8 +63,9 @@ class Body:
 
     def _evaluate(self, value: SSAValue, index: Index) -> Val:
         if value in self.stored:
-            ref, offset = self.stored[value]
-            return self._load(ref, offset, (), 0, invariant=False)
+            ref, offset, home = self.stored[value]
+            if index == home:
+                return self._load(ref, offset, (), 0, invariant=False)
         op = owner_op(value)
         if op is None:
             return self._load(self.buffers[value], linear(index, aval_of(value.type).shape), (), 0)
@@ -433,4 +284,4 @@ def location_text(op: NdOp) -> str:
     return f"{where.filename.data}:{where.line.data}" if isinstance(where, FileLineColLoc) else "unknown"
 
 
-__all__ = ["Body", "Lane", "Scalars", "linear", "location_text", "point", "split", "strides_of"]
+__all__ = ["Body", "Lane", "Scalars", "linear", "location_text", "split", "strides_of"]

@@ -14,17 +14,17 @@ from xdsl.ir import SSAValue
 from firebox import dims
 from firebox.dialects.kernel.builder import KernelBuilder, Ref, Val
 from firebox.dialects.nd.aval import aval_of
-from firebox.dialects.nd.base import Kind, NdOp
+from firebox.dialects.nd.base import NdOp
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
 from firebox.dims import DimLike, dim
-from firebox.dtypes import DType
 from firebox.lowering.access import formula_of, reduction_of
 from firebox.lowering.generate.body import Body, Lane, Scalars, linear
 from firebox.lowering.generate.nest import Loop, Nest
+from firebox.lowering.generate.scratch import cached_values, scratch_layout
+from firebox.lowering.generate.units import lane_loop, unit_loops
 
 State = list[Val]
-SCRATCH_LIMIT = 128 * 1024
 
 
 class LoopKernel:
@@ -151,11 +151,20 @@ class LoopKernel:
         if level == self.nest.depth:
             return
         for value in kept:
-            ref, offset = self.places[value](self)
-            self.body.stored[value] = (ref, offset)
+            ref, offset = self._place(value)
+            self.body.stored[value] = (ref, offset, self.nest.homes[value])
         for value, ref in full:
             if value not in self.body.stored and _same_storage(value):
-                self.body.stored[value] = (ref, linear(self.nest.homes[value], aval_of(value.type).shape))
+                home = self.nest.homes[value]
+                self.body.stored[value] = (ref, linear(home, aval_of(value.type).shape), home)
+
+    def _place(self, value: SSAValue) -> tuple[Ref, DimLike]:
+        """Memory and offset of a cached value at the present point."""
+        place = self.places[value]
+        lane = lane_loop(self.nest, self.schedule)
+        if lane is not None and not lane.reduced:
+            self.body.env["lane0"] = self.body.env[lane.name]
+        return self.k.view(self.k.scratch, place.at, place.dtype), place.offset
 
     def _store_all(self, outputs: list[tuple[SSAValue, Ref]]) -> None:
         values = [self.body.value(v, self.nest.homes[v]) for v, _ in outputs]
@@ -183,9 +192,7 @@ class LoopKernel:
     def _identity(self, op: NdOp, width: int) -> State:
         monoid = formula_of(op).monoid
         assert monoid is not None
-        return [
-            self.k.broadcast(self.k.const(v, t), width) for v, t in zip(monoid.init, monoid.dtypes, strict=True)
-        ]
+        return [self.k.broadcast(self.k.const(v, t), width) for v, t in zip(monoid.init, monoid.dtypes, strict=True)]
 
     def _reduce_loops(self, loops: list[Loop], lane: Loop | None, states: list[State], work: "_Work") -> list[State]:
         if not loops:
@@ -256,7 +263,9 @@ class LoopKernel:
         while len(copies) > 1:
             half = len(copies) // 2
             pairs = zip(copies[:half], copies[half:], strict=True)
-            copies = [[self._combine(op, a, b) for op, a, b in zip(work.reductions, x, y, strict=True)] for x, y in pairs]
+            copies = [
+                [self._combine(op, a, b) for op, a, b in zip(work.reductions, x, y, strict=True)] for x, y in pairs
+            ]
         return copies[0]
 
     def _combine(self, op: NdOp, a: Sequence[Val], b: Sequence[Val]) -> State:
@@ -280,7 +289,7 @@ class LoopKernel:
             result.append(self._combine(op, state, lifted))
         self._store_all(work.full)
         for value in work.kept:
-            ref, offset = self.places[value](self)
+            ref, offset = self._place(value)
             self.body.store(ref, offset, self.body.value(value, self.nest.homes[value]))
         return result
 
@@ -302,106 +311,6 @@ class _Work:
         self.reductions = reductions
         self.full = full
         self.kept = kept
-
-
-# ---- facts shared with the schedule ------------------------------------------------------------------------------
-
-
-def lane_loop(nest: Nest, schedule: Schedule) -> Loop | None:
-    """The loop that fills the lanes."""
-    if schedule.lane == "flat":
-        return Loop("flat", dims.product(loop.extent for loop in nest.loops), False)
-    return next((loop for loop in nest.loops if loop.name == schedule.lane), None)
-
-
-def unit_loops(nest: Nest, schedule: Schedule) -> list[Loop]:
-    """The loops whose turns are units of work; ``block`` counts the blocks of a parallel lane loop."""
-    lane = lane_loop(nest, schedule)
-    outer = [] if schedule.lane == "flat" else [loop for loop in nest.parallel if loop != lane]
-    if lane is not None and not lane.reduced and schedule.block:
-        blocks = dims.ceildiv(lane.extent, schedule.block)
-        if blocks != 1:
-            outer.append(Loop("block", blocks, False))
-    return outer
-
-
-def unit_count(nest: Nest, schedule: Schedule) -> DimLike:
-    """Number of units of work; 0 for an empty domain."""
-    if any(loop.extent == 0 for loop in nest.parallel):
-        return 0
-    return dims.product(loop.extent for loop in unit_loops(nest, schedule))
-
-
-def cached_values(group: GroupOp, nest: Nest, schedule: Schedule) -> list[SSAValue]:
-    """Full values that a later stage needs again and that are dear to compute: they are kept in a scratch row."""
-    if not group.axes or nest.depth == 0:
-        return []
-    outputs = set(group.yielded)
-    found = []
-    for op in group.members:
-        if op.kind is not Kind.MAP or not op.transcendental or nest.is_row(op.results[0]):
-            continue
-        value = op.results[0]
-        level = nest.levels[value]
-        if value not in outputs and level < nest.depth and _read_later(value, level, nest):
-            found.append(value)
-    room = SCRATCH_LIMIT
-    size = dims.product(loop.extent for loop in nest.reduced)
-    width = schedule.lanes if schedule.lane and not _lane_is_reduced(nest, schedule) else 1
-    if not isinstance(size, int) or size * width * 4 * max(len(found), 1) > room:
-        return []
-    return found
-
-
-def _lane_is_reduced(nest: Nest, schedule: Schedule) -> bool:
-    lane = lane_loop(nest, schedule)
-    return lane is not None and lane.reduced
-
-
-def _read_later(value: SSAValue, level: int, nest: Nest) -> bool:
-    for use in value.uses:
-        user = use.operation
-        if isinstance(user, NdOp) and user.results and user.results[0] in nest.levels:
-            later = nest.levels[user.results[0]] - (user.kind is Kind.REDUCE)
-            if later > level or (user.kind is not Kind.REDUCE and _read_later(user.results[0], level, nest)):
-                return True
-        elif nest.depth > level:  # the terminator: stored at its own level
-            continue
-    return False
-
-
-Place = Callable[[LoopKernel], tuple[Ref, DimLike]]
-
-
-def scratch_layout(nest: Nest, cached: list[SSAValue], schedule: Schedule) -> tuple[int, dict[SSAValue, Place]]:
-    """Bytes of scratch per thread, and where each cached value lies in it."""
-    places: dict[SSAValue, Place] = {}
-    at = 0
-    reduced_lane = _lane_is_reduced(nest, schedule)
-    width = 1 if reduced_lane or not schedule.lane else schedule.lanes
-    size = dims.product(loop.extent for loop in nest.reduced)
-    for value in cached:
-        assert isinstance(size, int)
-        dtype = aval_of(value.type).dtype.compute
-        places[value] = _place_at(at, dtype, nest, width, schedule)
-        at += -(-(size * width * dtype.itemsize) // 64) * 64
-    return at, places
-
-
-def _place_at(at: int, dtype: DType, nest: Nest, width: int, schedule: Schedule) -> Place:
-    offset: DimLike = 0
-    for loop in nest.reduced:
-        offset = dims.multiply(offset, loop.extent) + dim(loop.name)
-    lane = lane_loop(nest, schedule)
-
-    def place(kernel: LoopKernel) -> tuple[Ref, DimLike]:
-        ref = kernel.k.view(kernel.k.scratch, at, dtype)
-        if width == 1 or lane is None:
-            return ref, offset
-        kernel.body.env["lane0"] = kernel.body.env[lane.name]  # scratch holds one vector per reduced point
-        return ref, dims.multiply(offset, width) + dim(lane.name) - dim("lane0")
-
-    return place
 
 
 def needs_wide_indices(group: GroupOp) -> bool:

@@ -158,7 +158,7 @@ class _Walk:
     def op(self, op: NdOp, env: dict[str, DimLike]) -> None:
         formula = formula_of(op)
         probe = _Probe(env, self.special)
-        if op.kind is not Kind.REDUCE and not is_movement(op) or op.kind is Kind.REDUCE:
+        if (op.kind is not Kind.REDUCE and not is_movement(op)) or op.kind is Kind.REDUCE:
             formula.scalar(probe, *([_Dummy()] * len(formula.reads)))
         for read in formula.reads:
             shape = op.operand_avals[read.operand].shape
@@ -208,9 +208,7 @@ def _merge(nest: Nest) -> None:
     """Merge neighbouring loops that every access walks through as if they were one."""
     axes = set(nest.group.axes)
     names = [f"d{k}" for k in range(len(nest.group.domain))]
-    whole = [
-        Loop(n, e, k in axes) for k, (n, e) in enumerate(zip(names, nest.group.domain, strict=True)) if e != 1
-    ]
+    whole = [Loop(n, e, k in axes) for k, (n, e) in enumerate(zip(names, nest.group.domain, strict=True)) if e != 1]
     merged: list[Loop] = []
     for loop in whole:
         if merged and _mergeable(nest, merged[-1], loop):

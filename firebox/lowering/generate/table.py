@@ -4,16 +4,30 @@ from collections.abc import Sequence
 
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
+from firebox.errors import CompilerError
 from firebox.lowering.generate.choose import loop_schedule
-from firebox.lowering.generate.loops import LoopKernel, cached_values, scratch_layout, unit_count
+from firebox.lowering.generate.loops import LoopKernel
 from firebox.lowering.generate.nest import Nest
-from firebox.lowering.generate.templates import Kernels, Launch, Template, register_template
+from firebox.lowering.generate.scratch import cached_values, scratch_layout
+from firebox.lowering.generate.templates import HOST, Kernels, Launch, Template, register_template
+from firebox.lowering.generate.units import unit_count
 from firebox.runtime.target import Target
 
 
 def register_all() -> None:
     """Enter the templates of this package."""
+    register_template("nd.pack", Template(HOST, lambda group, target: Schedule(HOST), _no_kernel, _no_launch))
     register_template("loops", Template("loops", loop_schedule, _loops, _launch_loops))
+
+
+def _no_kernel(
+    group: GroupOp, schedule: Schedule, target: Target, dim_order: Sequence[str], op_ids: dict[str, int]
+) -> Kernels:
+    raise CompilerError("done by the host, not by a kernel", op=group.label)
+
+
+def _no_launch(group: GroupOp, schedule: Schedule) -> Launch:
+    raise CompilerError("done by the host, not by a kernel", op=group.label)
 
 
 def _loops(

@@ -57,6 +57,9 @@ class Template:
     launch: Callable[[GroupOp, Schedule], Launch]
 
 
+HOST = "host"
+"""Name in schedules of what the host does itself, with copies and fills: packing. There is no kernel."""
+
 _TEMPLATES: dict[str, Template] = {}
 
 

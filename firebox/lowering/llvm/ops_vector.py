@@ -111,7 +111,9 @@ def _reduction(f: FunctionText, op: vector.ReductionOp) -> None:
         f.define(op.results[0], f.intrinsic(name, element, [(vec(element, lanes), x)]))
         return
     if kind not in _TREES and kind not in _EXTREMES:
-        raise CompilerError("no such reduction of floats", op=op.name, expected="add, mul, minimumf, maximumf", found=kind)
+        raise CompilerError(
+            "no such reduction of floats", op=op.name, expected="add, mul, minimumf, maximumf", found=kind
+        )
     if lanes & (lanes - 1):
         raise CompilerError("floats reduce over a power of two of lanes", op=op.name, found=lanes)
     while lanes > 1:

@@ -91,7 +91,9 @@ class _Entry:
         self.names: dict[str, str] = {}
         self.known: dict[DimLike, str] = {}
         self.addresses: dict[SSAValue, str] = {}
-        self.table = max((len(op.operands) for op in program.body.block.ops if isinstance(op, plan.LaunchOp)), default=0)
+        self.table = max(
+            (len(op.operands) for op in program.body.block.ops if isinstance(op, plan.LaunchOp)), default=0
+        )
         self.helpers = False
 
     def text(self) -> str:
@@ -106,7 +108,7 @@ class _Entry:
         for op in self.program.body.block.ops:
             self._write(op, arena, parallel)
         out.line("ret void")
-        name = self.program.sym_name.data
+        name = self.program.entry.data
         head = f"define void @{name}(ptr %env, ptr %args, ptr %dims, ptr %outs, ptr %status) nounwind {{"
         table = f"  %table = alloca [{max(self.table, 1)} x ptr], align 16"
         body = "\n".join([head, "entry:", table, out.body(), "}"])
@@ -156,9 +158,7 @@ class _Entry:
         grain = op.integer("grain")
         units = self.expression(count)
         if isinstance(count, int) and count <= grain:
-            out.line(
-                f"call void @{op.kernel}(ptr %table, ptr %dims, i64 0, i64 {units}, ptr {scratch}, ptr %status)"
-            )
+            out.line(f"call void @{op.kernel}(ptr %table, ptr %dims, i64 0, i64 {units}, ptr {scratch}, ptr %status)")
             return
         out.line(
             f"call void {parallel}(ptr %env, ptr @{op.kernel}, ptr %table, ptr %dims, i64 {units}, i64 {grain}, "

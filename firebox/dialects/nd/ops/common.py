@@ -45,7 +45,11 @@ def check_dtype(cls: type[NdOp], aval: Aval, accepted: frozenset[DType]) -> None
     if aval.dtype not in accepted:
         expected = f"one of {dtype_list(accepted)}"
         raise DTypeError(
-            "element type not accepted", op=short_name(cls), expected=expected, found=aval.dtype.name, hint="cast with astype"
+            "element type not accepted",
+            op=short_name(cls),
+            expected=expected,
+            found=aval.dtype.name,
+            hint="cast with astype",
         )
 
 
@@ -58,7 +62,11 @@ def check_same_dtype(cls: type[NdOp], a: Aval, b: Aval) -> None:
     if a.dtype is not b.dtype:
         found = f"{a.dtype.name} and {b.dtype.name}"
         raise DTypeError(
-            "operands differ in element type", op=short_name(cls), expected="equal types", found=found, hint="cast with astype"
+            "operands differ in element type",
+            op=short_name(cls),
+            expected="equal types",
+            found=found,
+            hint="cast with astype",
         )
 
 
@@ -83,7 +91,10 @@ def check_count(cls: type[NdOp], what: str, values: Sequence[object], expected: 
     """
     if len(values) != expected:
         raise ShapeError(
-            f"wrong number of entries in '{what}'", op=short_name(cls), expected=expected, found=f"{len(values)}: {values}"
+            f"wrong number of entries in '{what}'",
+            op=short_name(cls),
+            expected=expected,
+            found=f"{len(values)}: {values}",
         )
 
 

@@ -20,7 +20,7 @@ class AlongAxis(NdOp):
 
     kind = Kind.COMPOSITE
     arity = 1
-    params = {"axis": INT}  # noqa: RUF012
+    params = {"axis": INT}
     transcendental = True
 
     @classmethod

@@ -51,7 +51,7 @@ class Contract(NdOp):
     name = "nd.contract"
     kind = Kind.CONTRACT
     arity = 2
-    params = {"spec": TEXT, "sizes": DIMS}  # noqa: RUF012
+    params = {"spec": TEXT, "sizes": DIMS}
 
     @classmethod
     def infer(cls, lhs: Aval, rhs: Aval, spec: str, sizes: Shape) -> Aval:
@@ -104,9 +104,7 @@ class Contract(NdOp):
         front = Index(((name, 1),))
         lhs, rhs = ((front, *term) if b else term for term, b in zip(parsed.operands, batched, strict=True))
         wider = ContractSpec(lhs, rhs, (name, *parsed.out))
-        return operands[0].one(
-            "contract", *operands, spec=str(wider), sizes=tuple(extents[n] for n in wider.names)
-        )
+        return operands[0].one("contract", *operands, spec=str(wider), sizes=tuple(extents[n] for n in wider.names))
 
     @classmethod
     def samples(cls, rng: Rng) -> Iterable[Sample]:
@@ -140,7 +138,10 @@ def named_sizes(spec: ContractSpec, sizes: Shape) -> Mapping[str, DimLike]:
 def _check_operand(which: str, term: Sequence[Index], shape: Shape, sizes: Mapping[str, DimLike], spec: str) -> None:
     if len(term) != len(shape):
         raise ShapeError(
-            f"wrong rank of the {which} operand", op="contract", expected=f"{len(term)} dims of '{spec}'", found=shape_text(shape)
+            f"wrong rank of the {which} operand",
+            op="contract",
+            expected=f"{len(term)} dims of '{spec}'",
+            found=shape_text(shape),
         )
     for k, (index, size) in enumerate(zip(term, shape, strict=True)):
         if index.name and sizes[index.name] != size:

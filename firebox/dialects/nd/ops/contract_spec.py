@@ -1,9 +1,11 @@
-"""Specs of `nd.contract`: einsum with windows, such as ``n c y*2+ky-1, o c ky -> n o y``; parsing, reads and transposition.
+"""Specs of `nd.contract`: einsum with windows, such as ``n c y*2+ky-1, o c ky -> n o y``.
 
-A spec lists, for two operands and the result, an index per dim. The result's indices are loop names. An operand's index is
-a loop name or an affine expression of loop names, written without spaces; ``(expression)//base`` reads only where the
-expression is a multiple of the base. Outside of the operand, and between multiples of the base, the value read is 0. Loop
-names that the result does not have are summed over.
+A spec lists, for two operands and the result, an index per dim. The result's indices are loop names. An operand's index
+is a loop name or an affine expression of loop names, written without spaces; ``(expression)//base`` reads only where
+the expression is a multiple of the base. Outside of the operand, and between multiples of the base, the value read is
+0. Loop names that the result does not have are summed over.
+
+Specs are closed under transposition: the gradient of a contraction is a contraction.
 """
 
 import math
@@ -240,7 +242,7 @@ def transpose_spec(spec: ContractSpec, side: int, shape: Shape, sizes: Shape) ->
     """The spec of operand ``side``'s cotangent; its operands are (cotangent, rhs) for 0 and (lhs, cotangent) for 1.
 
     A plain index of the operand becomes an index of the result. An expression is solved for one of its names: with
-    ``h = y*2 + k - 1`` the output position is ``y = (h + 1 - k)//2``, which then is the index wherever ``y`` stood alone.
+    ``h = y*2 + k - 1`` the output position is ``y = (h + 1 - k)//2``, which is the index wherever ``y`` stood alone.
 
     Args:
         shape: the operand's.
@@ -330,12 +332,13 @@ def conv_spec(stride: Sequence[int], padding: Sequence[int], dilation: Sequence[
 
     Args:
         stride, padding (low side), dilation: one number per spatial dim.
-        groups: with a group dim ``g`` before ``c`` of the input, before ``o`` of the weight and before ``o`` of the result.
+        groups: with a dim ``g`` before ``c`` of the input, before ``o`` of the weight and before ``o`` of the result.
     """
     rank = len(stride)
     taps, positions = [f"k{d}" for d in range(rank)], [f"y{d}" for d in range(rank)]
     windows = [
-        str(Index(((y, s), (k, d)), -p)) for y, k, s, d, p in zip(positions, taps, stride, dilation, padding, strict=True)
+        str(Index(((y, s), (k, d)), -p))
+        for y, k, s, d, p in zip(positions, taps, stride, dilation, padding, strict=True)
     ]
     group = ["g"] * groups
     lhs, rhs, out = ["n", *group, "c", *windows], [*group, "o", "c", *taps], ["n", *group, "o", *positions]

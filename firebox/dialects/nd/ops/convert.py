@@ -13,7 +13,8 @@ from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import Array, Kind, NdOp, Rng, Sample, register
 from firebox.dialects.nd.formula import Formula, elementwise
 from firebox.dialects.nd.ops import cases
-from firebox.dialects.nd.ops.common import ANY, NUMBER, Arrays, Grads, check_dtype, short_name, widened
+from firebox.dialects.nd.ops.common import NUMBER, Arrays, Grads, check_dtype, short_name, widened
+from firebox.dialects.nd.ops.monoids import dtype_limits
 from firebox.dialects.nd.params import DTYPE
 from firebox.dtypes import DType, as_dtype
 from firebox.errors import DTypeError
@@ -24,7 +25,7 @@ class Conversion(NdOp):
 
     kind = Kind.MAP
     arity = 1
-    params = {"dtype": DTYPE}  # noqa: RUF012 - annotated in the base class
+    params = {"dtype": DTYPE}
 
     @classmethod
     def formula(cls, avals: Sequence[Aval], results: Sequence[Aval], dtype: DType) -> Formula:
@@ -84,10 +85,10 @@ def cast_array(x: Array, dtype: DType) -> Array:
 
 
 def _saturated(x: Array, dtype: DType) -> Array:
-    info = np.iinfo(dtype.numpy)
-    above, below = x >= float(info.max) + 1.0, x <= float(info.min)
+    least, most = dtype_limits(dtype)
+    above, below = x >= float(most) + 1.0, x <= float(least)
     inside = np.where(above | below | np.isnan(x), 0, x).astype(dtype.numpy)
-    limits = np.where(above, info.max, np.where(below, info.min, 0).astype(dtype.numpy)).astype(dtype.numpy)
+    limits = np.where(above, np.asarray(most, dtype.numpy), np.asarray(least, dtype.numpy))
     return np.where(above | below, limits, inside)
 
 
@@ -123,7 +124,12 @@ class Bitcast(Conversion):
             for target in cases.ordered(NUMBER):
                 if source.itemsize == target.itemsize:
                     yield Sample((cases.values(rng, source, (5,)),), {"dtype": target})
-        yield Sample((cases.values(rng, dtypes.f32, ()),), {"dtype": dtypes.u32})
+        for shape in ((), (2, 0)):
+            yield Sample((cases.values(rng, dtypes.f32, shape),), {"dtype": dtypes.u32})
+        special = np.array([0.0, -0.0, 6e-8, -3e-5, 65504.0, np.inf, -np.inf])
+        for narrow in (dtypes.f16, dtypes.bf16):
+            yield Sample((special.astype(narrow.numpy),), {"dtype": dtypes.u16})
+            yield Sample((special.astype(narrow.numpy).view(np.int16),), {"dtype": narrow})
 
 
 # f16 and bf16 reach the scalar builder as the f32 that holds them, so their bits are moved by hand. Scaling an f16's

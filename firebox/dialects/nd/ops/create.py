@@ -48,7 +48,7 @@ class Constant(Nullary):
     """A constant array."""
 
     name = "nd.constant"
-    params = {"value": LITERAL}  # noqa: RUF012
+    params = {"value": LITERAL}
 
     @classmethod
     def infer(cls, value: Literal) -> Aval:
@@ -104,7 +104,7 @@ class Iota(Nullary):
     """The index along ``axis`` of every element: ``out[.., i, ..] = i``."""
 
     name = "nd.iota"
-    params = {"shape": DIMS, "axis": INT, "dtype": DTYPE}  # noqa: RUF012
+    params = {"shape": DIMS, "axis": INT, "dtype": DTYPE}
 
     @classmethod
     def infer(cls, shape: Shape, axis: int, dtype: DType) -> Aval:
@@ -120,9 +120,7 @@ class Iota(Nullary):
         return np.broadcast_to(along.reshape(-1, *(1,) * (len(sizes) - axis - 1)), sizes)
 
     @classmethod
-    def formula(
-        cls, avals: Sequence[Aval], results: Sequence[Aval], shape: Shape, axis: int, dtype: DType
-    ) -> Formula:
+    def formula(cls, avals: Sequence[Aval], results: Sequence[Aval], shape: Shape, axis: int, dtype: DType) -> Formula:
         return Formula(shape, (), lambda s: s.cast(s.index(dims.dim(f"i{axis}")), dtype))
 
     @classmethod
@@ -137,7 +135,7 @@ class DimSize(Nullary):
     """The value of a dim expression, as a 0-d array."""
 
     name = "nd.dim_size"
-    params = {"size": DIMS, "dtype": DTYPE}  # noqa: RUF012
+    params = {"size": DIMS, "dtype": DTYPE}
 
     @classmethod
     def infer(cls, size: Shape, dtype: DType) -> Aval:

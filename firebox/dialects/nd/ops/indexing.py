@@ -13,6 +13,7 @@ from firebox.dialects.nd.aval import Aval, Shape
 from firebox.dialects.nd.base import Array, Kind, NdOp, Rng, Sample, register
 from firebox.dialects.nd.formula import Formula, Guard, Read, broadcast_read, loop_names
 from firebox.dialects.nd.ops import cases
+from firebox.dialects.nd.ops.common import INT as INTEGERS
 from firebox.dialects.nd.ops.common import (
     NUMBER,
     Arrays,
@@ -28,8 +29,6 @@ from firebox.dialects.nd.ops.common import (
     short_name,
     spread,
 )
-from firebox.dialects.nd.ops.common import INT as INTEGERS
-from firebox.dialects.nd.ops.movement import same
 from firebox.dialects.nd.params import INT
 from firebox.dims import DimLike, dim
 from firebox.errors import IndexRangeError, ShapeError
@@ -58,7 +57,7 @@ class Gather(NdOp):
     name = "nd.gather"
     kind = Kind.MAP
     arity = 2
-    params = {"axis": INT}  # noqa: RUF012
+    params = {"axis": INT}
 
     @classmethod
     def infer(cls, x: Aval, indices: Aval, axis: int) -> Aval:
@@ -95,7 +94,7 @@ class Gather(NdOp):
         if not batched[0]:
             return _moved(x.take(indices, axis), axis, 0)
         rows = _rows(x, axis + 1)
-        taken = rows.take(batched_rows(indices, x.shape[axis + 1]), 0)
+        taken: ArrayLike = rows.take(batched_rows(indices, x.shape[axis + 1]), 0)
         return _runs_swapped(taken, indices.rank - 1, axis)
 
     @classmethod
@@ -136,7 +135,7 @@ def batched_rows(indices: ArrayLike, size: DimLike) -> ArrayLike:
     wide = indices.astype(dtypes.i64)
     lead = (indices.shape[0], *(1,) * (indices.rank - 1))
     offset = wide.one("iota", shape=lead, axis=0, dtype=dtypes.i64) * amount(wide, size)
-    inside = (wide >= 0) & (wide < amount(wide, size))
+    inside: ArrayLike = (wide >= 0) & (wide < amount(wide, size))
     return inside.where(wide + offset, -1)
 
 
@@ -152,7 +151,7 @@ class TakeAlongAxis(NdOp):
     name = "nd.take_along_axis"
     kind = Kind.MAP
     arity = 2
-    params = {"axis": INT}  # noqa: RUF012
+    params = {"axis": INT}
 
     @classmethod
     def infer(cls, x: Aval, indices: Aval, axis: int) -> Aval:
@@ -213,14 +212,16 @@ def _without(shape: Any, axis: int) -> Any:
 
 
 def scatter_along_axis(x: ArrayLike, indices: ArrayLike, axis: int, size: DimLike) -> ArrayLike:
-    """The transpose of `TakeAlongAxis`: x summed into zeros at ``indices`` (of x's shape) along an axis of that size."""
+    """The transpose of `TakeAlongAxis`: x summed into zeros at ``indices`` (of x's shape) along an axis of ``size``."""
     outer, inner = dims.product(x.shape[:axis]), dims.product(x.shape[axis + 1 :])
     three = (outer, x.shape[axis], inner)
     wide = indices.astype(dtypes.i64).reshape(three)
-    lead, trail = (wide.one("iota", shape=s, axis=k, dtype=dtypes.i64) for s, k in (((outer, 1, 1), 0), ((1, 1, inner), 2)))
+    lead, trail = (
+        wide.one("iota", shape=s, axis=k, dtype=dtypes.i64) for s, k in (((outer, 1, 1), 0), ((1, 1, inner), 2))
+    )
     position = (lead * amount(wide, size) + wide) * amount(wide, inner) + trail
     zeros = x.literal(0).broadcast_to((outer * size * inner,))
-    total = zeros.scatter_add(position.reshape((position.size,)), x.reshape((x.size,)), 0)
+    total: ArrayLike = zeros.scatter_add(position.reshape((position.size,)), x.reshape((x.size,)), 0)
     return total.reshape((*x.shape[:axis], size, *x.shape[axis + 1 :]))
 
 
@@ -234,7 +235,7 @@ class ScatterAdd(NdOp):
     name = "nd.scatter_add"
     kind = Kind.OPAQUE
     arity = 3
-    params = {"axis": INT}  # noqa: RUF012
+    params = {"axis": INT}
 
     @classmethod
     def infer(cls, x: Aval, indices: Aval, updates: Aval, axis: int) -> Aval:
@@ -252,7 +253,7 @@ class ScatterAdd(NdOp):
     @classmethod
     def evaluate(cls, x: Array, indices: Array, updates: Array, axis: int) -> Array:
         check_range(cls, indices, x.shape[axis])
-        where = (*(slice(None),) * axis, indices.astype(np.int64))
+        where: Any = (*(slice(None),) * axis, indices.astype(np.int64))
 
         def add(base: Array, values: Array) -> Array:
             total = base.copy()

@@ -3,8 +3,6 @@
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from firebox import dtypes
 from firebox.dialects.nd.formula import Monoid
 from firebox.dtypes import DType
@@ -12,18 +10,24 @@ from firebox.dtypes import DType
 Number = float | int | bool
 
 
+def dtype_limits(dtype: DType) -> tuple[int, int]:
+    """The smallest and the largest integer of a type."""
+    bits = 8 * dtype.itemsize
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
+
+
 def lowest(dtype: DType) -> Number:
     """The identity of max."""
     if dtype.is_bool:
         return False
-    return float("-inf") if dtype.is_float else int(np.iinfo(dtype.numpy).min)
+    return float("-inf") if dtype.is_float else dtype_limits(dtype)[0]
 
 
 def highest(dtype: DType) -> Number:
     """The identity of min."""
     if dtype.is_bool:
         return True
-    return float("inf") if dtype.is_float else int(np.iinfo(dtype.numpy).max)
+    return float("inf") if dtype.is_float else dtype_limits(dtype)[1]
 
 
 @lru_cache(maxsize=256)
@@ -66,7 +70,7 @@ def arg_monoid(name: str, dtype: DType) -> Monoid:
     return Monoid(
         name=name,
         dtypes=(acc, dtypes.i64),
-        init=(lowest(acc) if name == "argmax" else highest(acc), int(np.iinfo(np.int64).max)),
+        init=(lowest(acc) if name == "argmax" else highest(acc), dtype_limits(dtypes.i64)[1]),
         combine=combine,
         lift=lambda s, x, index: (x, index),
         finish=lambda s, state: (state[1],),

@@ -35,7 +35,7 @@ class View(Movement):
 
     name = "nd.view"
     kind = Kind.RESHAPE
-    params = {"offset": DIMS, "shape": DIMS}  # noqa: RUF012
+    params = {"offset": DIMS, "shape": DIMS}
 
     @classmethod
     def infer(cls, x: Aval, offset: Shape, shape: Shape) -> Aval:
@@ -83,7 +83,7 @@ class Pack(NdOp):
 
     name = "nd.pack"
     kind = Kind.OPAQUE
-    params = {"offsets": INTS, "size": INT}  # noqa: RUF012
+    params = {"offsets": INTS, "size": INT}
 
     @classmethod
     def infer(cls, *avals: Aval, offsets: tuple[int, ...], size: int) -> Aval:
@@ -116,9 +116,7 @@ class Pack(NdOp):
         ]
 
     @classmethod
-    def batch(
-        cls, operands: Arrays, batched: Sequence[bool], offsets: tuple[int, ...], size: int
-    ) -> ArrayLike:
+    def batch(cls, operands: Arrays, batched: Sequence[bool], offsets: tuple[int, ...], size: int) -> ArrayLike:
         count = batch_size(operands, batched)
         rows: list[ArrayLike] = []
         end = 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from firebox import dims, dtypes
+from firebox import dims
 from firebox.dialects.nd.array import ArrayLike
 from firebox.dialects.nd.aval import Aval, Shape
 from firebox.dialects.nd.base import Array, Kind, NdOp, Rng, Sample, register
@@ -31,14 +31,14 @@ LANES = 4
 class RandomBits(NdOp):
     """u32 of random bits, from ``key``: u64[.., 2] = (seed, base offset).
 
-    Element f (row-major, within ``shape``) is lane ``f % 4`` of the Philox block with counter ``base + offset + f // 4``
-    (64 bits, the upper half of the counter is 0) and key ``seed``. Leading dims of the key lead the result's shape.
+    Element f (row-major, within ``shape``) is lane ``f % 4`` of the Philox block with the key ``seed`` and the counter
+    ``base + offset + f // 4`` (64 bits; the upper half is 0). Leading dims of the key lead the result's shape.
     """
 
     name = "nd.random_bits"
     kind = Kind.MAP
     arity = 1
-    params = {"shape": DIMS, "offset": INT}  # noqa: RUF012
+    params = {"shape": DIMS, "offset": INT}
     differentiable = False
 
     @classmethod
@@ -53,7 +53,7 @@ class RandomBits(NdOp):
         sizes = static_shape(shape)
         count = int(np.prod(sizes))
         counter = key[..., 1:] + np.uint64(offset) + np.arange(-(-count // LANES), dtype=np.uint64)
-        words = philox(_halves(counter) + (np.zeros_like(counter), np.zeros_like(counter)), _halves(key[..., :1]))
+        words = philox((*_halves(counter), np.zeros_like(counter), np.zeros_like(counter)), _halves(key[..., :1]))
         lanes = np.stack(np.broadcast_arrays(*words), axis=-1).reshape((*key.shape[:-1], -1))
         return lanes[..., :count].astype(np.uint32).reshape((*key.shape[:-1], *sizes))
 

@@ -39,7 +39,7 @@ class Reduction(NdOp):
 
     kind = Kind.REDUCE
     arity = 1
-    params = {"axes": INTS, "keepdims": BOOL_PARAM}  # noqa: RUF012
+    params = {"axes": INTS, "keepdims": BOOL_PARAM}
     accepts: ClassVar[frozenset[DType]] = NUMBER
     needs_elements: ClassVar[bool] = False
 
@@ -50,7 +50,9 @@ class Reduction(NdOp):
         if not axes:
             raise ShapeError("no axis to reduce", op=short_name(cls), expected="at least one axis", found=axes)
         if cls.needs_elements and 0 in [x.shape[a] for a in axes]:
-            raise ShapeError("nothing has no extreme value", op=short_name(cls), expected="at least one element", found=x)
+            raise ShapeError(
+                "nothing has no extreme value", op=short_name(cls), expected="at least one element", found=x
+            )
         return Aval(cls.result_dtype(x.dtype), reduced_shape(x.shape, axes, keepdims))
 
     @classmethod
@@ -59,9 +61,7 @@ class Reduction(NdOp):
         return dtype
 
     @classmethod
-    def formula(
-        cls, avals: Sequence[Aval], results: Sequence[Aval], axes: Axes, keepdims: bool
-    ) -> Formula:
+    def formula(cls, avals: Sequence[Aval], results: Sequence[Aval], axes: Axes, keepdims: bool) -> Formula:
         x = avals[0]
         name = short_name(cls).removeprefix("reduce_")
         reduced = tuple(x.shape[a] for a in axes)
@@ -167,10 +167,8 @@ def _exclusive_product(rows: ArrayLike, reverse: bool) -> ArrayLike:
     last = rows.rank - 1
     none, one = (0,) * rows.rank, (*(0,) * last, 1)
     stop = (*rows.shape[:last], rows.shape[last] + 1)
-    if reverse:
-        shifted = rows.pad(none, one, 1).slice(one, stop)
-    else:
-        shifted = rows.pad(one, none, 1).slice(none, rows.shape)
+    low, high, start, end = (none, one, one, stop) if reverse else (one, none, none, rows.shape)
+    shifted = rows.pad(low, high, 1).slice(start, end)
     return shifted.one("cumprod", shifted, axis=last, reverse=reverse)
 
 
@@ -262,18 +260,14 @@ class ArgExtreme(Reduction):
         return dtypes.i64
 
     @classmethod
-    def formula(
-        cls, avals: Sequence[Aval], results: Sequence[Aval], axes: Axes, keepdims: bool
-    ) -> Formula:
+    def formula(cls, avals: Sequence[Aval], results: Sequence[Aval], axes: Axes, keepdims: bool) -> Formula:
         x = avals[0]
         read = Read(0, reduction_index(x.rank, axes, keepdims))
 
         def scalar(s: Any, value: Any) -> tuple[Any, Any]:
             return value, s.cast(s.index(dim("r0")), dtypes.i64)
 
-        return Formula(
-            results[0].shape, (read,), scalar, (x.shape[axes[0]],), arg_monoid(short_name(cls), x.dtype)
-        )
+        return Formula(results[0].shape, (read,), scalar, (x.shape[axes[0]],), arg_monoid(short_name(cls), x.dtype))
 
     @classmethod
     def samples(cls, rng: Rng) -> Iterable[Sample]:

@@ -3,7 +3,7 @@
 # Ops spell out their parameters where the base class has **params.
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class Scan(NdOp):
 
     kind = Kind.SCAN
     arity = 1
-    params = {"axis": INT, "reverse": BOOL}  # noqa: RUF012
+    params = {"axis": INT, "reverse": BOOL}
     accepts: ClassVar[frozenset[DType]] = NUMBER
     function: ClassVar[np.ufunc]
 
@@ -55,9 +55,7 @@ class Scan(NdOp):
         return np.flip(result, axis) if reverse else result
 
     @classmethod
-    def formula(
-        cls, avals: Sequence[Aval], results: Sequence[Aval], axis: int, reverse: bool
-    ) -> Formula:
+    def formula(cls, avals: Sequence[Aval], results: Sequence[Aval], axis: int, reverse: bool) -> Formula:
         x = avals[0]
         loops = list(loop_names("i", x.rank))
         here, at, size = loops[axis], dim("r0"), x.shape[axis]
@@ -99,7 +97,7 @@ class CumSum(Scan):
 
 @register
 class CumProd(Scan):
-    """Running products. The gradient is right at zeros as well (its own derivative where two or more are zero is not)."""
+    """Running products. The gradient is right at zeros too; its own derivative is not where two or more are zero."""
 
     name = "nd.cumprod"
     function = np.multiply

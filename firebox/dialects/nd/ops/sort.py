@@ -25,7 +25,7 @@ class Sort(NdOp):
     name = "nd.sort"
     kind = Kind.OPAQUE
     arity = 1
-    params = {"axis": INT, "descending": BOOL}  # noqa: RUF012
+    params = {"axis": INT, "descending": BOOL}
 
     @classmethod
     def infer(cls, x: Aval, axis: int, descending: bool) -> tuple[Aval, Aval]:
@@ -38,9 +38,7 @@ class Sort(NdOp):
         return np.take_along_axis(x, order, axis), order
 
     @classmethod
-    def vjp(
-        cls, cts: Grads, operands: Arrays, results: Arrays, axis: int, descending: bool
-    ) -> Grads:
+    def vjp(cls, cts: Grads, operands: Arrays, results: Arrays, axis: int, descending: bool) -> Grads:
         """The cotangent of the values, moved back by the inverse permutation."""
         if cts[0] is None:
             return [None]
@@ -49,9 +47,7 @@ class Sort(NdOp):
         return [cts[0].take_along_axis(inverse, axis)]
 
     @classmethod
-    def batch(
-        cls, operands: Arrays, batched: Sequence[bool], axis: int, descending: bool
-    ) -> Sequence[ArrayLike]:
+    def batch(cls, operands: Arrays, batched: Sequence[bool], axis: int, descending: bool) -> Sequence[ArrayLike]:
         return operands[0].apply(cls, operands, {"axis": axis + 1, "descending": descending})
 
     @classmethod
@@ -66,7 +62,9 @@ class Sort(NdOp):
                 for descending in (False, True):
                     params = {"axis": axis, "descending": descending}
                     yield Sample((cases.distinct(rng, dtype, shape),), params)
-            yield Sample((cases.values(rng, dtype, (9,), (-2.0, 2.0)).repeat(2),), params | {"axis": 0}, differentiable=())
+            yield Sample(
+                (cases.values(rng, dtype, (9,), (-2.0, 2.0)).repeat(2),), params | {"axis": 0}, differentiable=()
+            )
         special = np.array([np.nan, 1.0, -np.inf, np.nan, np.inf, -0.0, 0.0])
         for descending in (False, True):
             yield Sample((special,), {"axis": 0, "descending": descending}, differentiable=())

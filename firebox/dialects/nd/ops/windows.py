@@ -25,8 +25,9 @@ from firebox.dialects.nd.ops.common import (
     short_name,
     static_shape,
 )
+from firebox.dialects.nd.ops.cutting import check_fill
 from firebox.dialects.nd.ops.monoids import monoid
-from firebox.dialects.nd.ops.movement import check_fill, same
+from firebox.dialects.nd.ops.movement import same
 from firebox.dialects.nd.params import DIMS, INTS, LITERAL, Literal
 from firebox.dims import DimLike
 from firebox.errors import ShapeError
@@ -108,7 +109,7 @@ class Window(NdOp):
     name = "nd.window"
     kind = Kind.MAP
     arity = 1
-    params = {**GEOMETRY, "value": LITERAL}  # noqa: RUF012
+    params = {**GEOMETRY, "value": LITERAL}
 
     @classmethod
     def infer(cls, x: Aval, value: Literal, **geometry: Ints) -> Aval:
@@ -118,7 +119,8 @@ class Window(NdOp):
     @classmethod
     def evaluate(cls, x: Array, value: Literal, **geometry: Ints) -> Array:
         ordered = _ordered(geometry)
-        padded = np.full([a + d + b for (a, b), d in zip(_margins(x.ndim, ordered), x.shape, strict=True)], value.array(), x.dtype)
+        sizes = [a + d + b for (a, b), d in zip(_margins(x.ndim, ordered), x.shape, strict=True)]
+        padded = np.full(sizes, value.array(), x.dtype)
         padded[_interior(x.shape, ordered)] = x
         return padded[_positions(x.shape, ordered)]
 
@@ -161,12 +163,12 @@ def _interior(shape: Sequence[int], geometry: dict[str, Ints]) -> tuple[slice, .
 
 @register
 class FoldWindow(NdOp):
-    """Windows added up where they came from: the transpose of `Window` for an array of ``shape``; padding is dropped."""
+    """Windows added up where they came from: the transpose of `Window`, for an array of ``shape`` without padding."""
 
     name = "nd.fold_window"
     kind = Kind.REDUCE
     arity = 1
-    params = {"shape": DIMS, **GEOMETRY}  # noqa: RUF012
+    params = {"shape": DIMS, **GEOMETRY}
 
     @classmethod
     def infer(cls, windows: Aval, shape: Shape, **geometry: Ints) -> Aval:

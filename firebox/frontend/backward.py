@@ -1,0 +1,112 @@
+"""`backward`: one gradient op over the recorded slice from the leaves to a value; gradients land in the leaves.
+
+The slice becomes the region of an ``nd.grad``; values in it that are held elsewhere (the loss, the logits) come out as extra
+results of that op. So forward, backward and the update that follows are one program, and nothing in it is computed twice.
+"""
+
+from firebox.dialects.nd.base import lookup
+from firebox.dialects.nd.transform import GradOp
+from firebox.errors import DTypeError, ShapeError, TraceError, UserError
+from firebox.frontend.slots import Slot
+from firebox.frontend.stats import COUNTERS
+from firebox.frontend.trace import STATE, LeafVar, Node, Region, RegionNode, Var, record, record_region, scalar_var
+
+
+def make_leaf(var: Var) -> LeafVar:
+    """The value as one that gradients are taken by.
+
+    Raises:
+        DTypeError: it is not floating. UserError: it has derivatives by something else.
+    """
+    if not var.aval.dtype.is_float:
+        raise DTypeError("only floats have gradients", op="requires_grad_", expected="a float type", found=var.aval.dtype.name)
+    if var.tracked:
+        hint = "detach() it first"
+        raise UserError("this is a result with derivatives of its own, not a leaf", op="requires_grad_", hint=hint)
+    return LeafVar(var, Slot(tracks=True))
+
+
+def backward(var: Var, cotangent: Var | None, retain_graph: bool, create_graph: bool) -> None:
+    """Add the derivatives of ``var`` by every leaf behind it to the leaves' gradients.
+
+    Args:
+        cotangent: what to multiply the derivative with; needed when ``var`` has more than one element.
+        retain_graph: keep the recorded slice for another backward.
+        create_graph: record derivatives of the gradients too.
+
+    Raises:
+        TraceError: a backward has used up the slice already. ShapeError: ``cotangent`` is missing or does not fit.
+        UserError: nothing behind ``var`` takes gradients. DTypeError: ``var`` is not floating.
+    """
+    seed = _seed(var, cotangent)
+    leaves = _leaves(var)
+    region = Region(leaves, (var,))
+    params = {"wrt": len(leaves), "seeds": 1}
+    results = (*(v.aval for v in leaves), var.aval)
+    node = RegionNode(GradOp, (*leaves, seed), params, results, (region,), create_graph and STATE.grad)
+    gradients = record_region(node, var.device)[: len(leaves)]
+    for inner in region.nodes:
+        inner.owner = inner.owner or node
+        inner.consumed = inner.consumed or not retain_graph
+        COUNTERS.nodes_recomputed += inner.ran
+    for leaf, gradient in zip(leaves, gradients, strict=True):
+        known = leaf.grad.get()
+        leaf.grad.set(gradient if known is None else record(lookup("nd.add"), (known, gradient), {})[0])
+
+
+def _seed(var: Var, cotangent: Var | None) -> Var:
+    aval = var.aval
+    if not aval.dtype.is_float:
+        raise DTypeError("only floats have derivatives", op="backward", expected="a float type", found=aval)
+    if cotangent is None:
+        if aval.size != 1:
+            hint = "reduce it first (loss.mean()), or pass gradient="
+            raise ShapeError("backward starts from one number", op="backward", expected="a loss", found=aval, hint=hint)
+        one = scalar_var(1.0, aval.dtype)
+        return one if aval.shape == () else record(lookup("nd.broadcast_to"), (one,), {"shape": aval.shape})[0]
+    if cotangent.aval.shape != aval.shape:
+        raise ShapeError("the gradient does not fit", op="backward", expected=aval, found=cotangent.aval)
+    if cotangent.aval.dtype is not aval.dtype:
+        return record(lookup("nd.cast"), (cotangent,), {"dtype": aval.dtype})[0]
+    return cotangent
+
+
+def _leaves(var: Var) -> list[LeafVar]:
+    """The leaves that ``var`` depends on through values with derivatives, in a fixed order."""
+    if not var.tracked:
+        raise UserError(
+            "nothing behind this value takes gradients",
+            op="backward",
+            hint="use Param or tensor(..., requires_grad=True), and compute outside of no_grad()",
+        )
+    found: dict[LeafVar, None] = {}
+    seen: set[Node] = set()
+    stack = [var]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, LeafVar):
+            found.setdefault(current)
+            continue
+        node = current.node
+        if node is None:
+            if current.buffer is not None:
+                raise _consumed()
+            continue  # the argument of a function that is being traced: its derivative is not this backward's
+        if node in seen:
+            continue
+        if node.consumed:
+            raise _consumed()
+        seen.add(node)
+        stack.extend(v for v in reversed(node.inputs()) if v.tracked)
+    if not found:
+        raise UserError("no leaf is behind this value", op="backward", hint="inside fb.grad use its result instead")
+    return list(found)
+
+
+def _consumed() -> TraceError:
+    return TraceError(
+        "an earlier backward has used up what was recorded",
+        op="backward",
+        expected="one backward for each computed value",
+        hint="pass retain_graph=True to the earlier one, or compute the value again",
+    )

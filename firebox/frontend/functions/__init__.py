@@ -1,0 +1,1 @@
+"""Functions on arrays, written once against `ArrayLike`, by topic; `firebox.frontend.nn.functional` has them all."""

@@ -1,0 +1,472 @@
+"""`Tensor`: an immutable array value. Operators record; a value is computed when it is read, with all else that is pending."""
+
+import struct
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from firebox import dims, dtypes
+from firebox.dialects.nd.array import ArrayLike, Scalar
+from firebox.dialects.nd.aval import Aval
+from firebox.dialects.nd.base import NdOp, lookup
+from firebox.dtypes import DType, as_dtype, result_type
+from firebox.errors import DTypeError, FireboxError, ShapeError, TraceError, UserError
+from firebox.frontend import backward, execute, indexing
+from firebox.frontend.methods import Methods
+from firebox.frontend.slots import Slot, detached
+from firebox.frontend.stats import COUNTERS
+from firebox.frontend.trace import PENDING, STATE, LeafVar, ScalarVar, Var, intern, record, scalar_var
+from firebox.runtime.device import Device, default_device
+from firebox.runtime.memory import POOL, Buffer
+
+Array = npt.NDArray[Any]
+_OPS: dict[str, type[NdOp]] = {}
+
+
+class Tensor(Methods):
+    """An array of one element type on one device. Values never change; ``x += 1`` makes a new tensor.
+
+    Make one with `tensor`, `zeros`, `randn`, ... Operations follow NumPy and PyTorch. They are recorded, not run: a
+    program runs when a value is read (`numpy`, `item`, `print`, `bool`), and computes every value that is held by then.
+    """
+
+    __slots__ = ("__weakref__", "_var")
+
+    _var: Var
+
+    # ---- recording -----------------------------------------------------------------------------------------------
+
+    @property
+    def aval(self) -> Aval:
+        return self._var.aval
+
+    def apply(self, op: type[NdOp], operands: Sequence[ArrayLike], params: dict[str, Any]) -> tuple[Self, ...]:
+        results = record(op, [_var_of(o, self) for o in operands], params, self._var.device)
+        return tuple([wrap(v) for v in results])  # type: ignore[misc]
+
+    def one(self, name: str, *operands: ArrayLike, **params: Any) -> Self:
+        op = _OPS.get(name) or _find(name)
+        try:
+            values = [o._var for o in operands]  # type: ignore[attr-defined]
+        except AttributeError:
+            values = [_var_of(o, self) for o in operands]
+        return wrap(record(op, values, params, self._var.device)[0])  # type: ignore[return-value]
+
+    def _binary(self, name: str, other: Any, swap: bool = False) -> Self:
+        a = self._var
+        b = other._var if isinstance(other, Tensor) else self._operand(other)
+        if a.aval.dtype is not b.aval.dtype:
+            dtype = result_type(a.aval.dtype, b.aval.dtype)
+            a, b = _cast(a, dtype), _cast(b, dtype)
+        op = _OPS.get(name) or _find(name)
+        return wrap(record(op, (b, a) if swap else (a, b), {})[0])  # type: ignore[return-value]
+
+    def literal(self, value: Scalar | np.generic, dtype: DType | None = None) -> Self:
+        return wrap(scalar_var(value, dtype or self._var.aval.dtype))  # type: ignore[return-value]
+
+    def lift(self, value: Any) -> "Tensor":
+        return value if isinstance(value, Tensor) else wrap(self._operand(value))
+
+    def _operand(self, value: Any) -> Var:
+        """Something that is no tensor as an operand beside this one: Python numbers take this tensor's type by kind."""
+        dtype = self._var.aval.dtype
+        if isinstance(value, bool | np.bool_):
+            return scalar_var(bool(value), dtypes.bool_ if dtype.is_bool else dtype)
+        if isinstance(value, int):
+            return scalar_var(value, dtypes.i64 if dtype.is_bool else dtype)
+        if isinstance(value, float):
+            return scalar_var(value, dtype if dtype.is_float else dtypes.f32)
+        if isinstance(value, np.ndarray | np.generic):
+            return as_tensor(value, self.device)._var
+        raise DTypeError("not an operand", expected="a tensor, a number or a NumPy array", found=type(value).__name__)
+
+    def _as_operand(self, value: Any) -> Any:
+        return as_tensor(value, self.device)
+
+    # ---- facts ---------------------------------------------------------------------------------------------------
+
+    @property
+    def device(self) -> Device:
+        return self._var.device or current_device()
+
+    @property
+    def kind(self) -> str:
+        """``float``, ``int`` or ``bool``."""
+        kind = self._var.aval.dtype.kind.value
+        return "int" if kind == "uint" else kind
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a derivative may flow through this value."""
+        return self._var.tracked
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether gradients are taken by this value itself (or none at all)."""
+        return type(self._var) is LeafVar or not self._var.tracked
+
+    # ---- derivatives ---------------------------------------------------------------------------------------------
+
+    def requires_grad_(self, wanted: bool = True) -> Self:
+        """Take gradients by this tensor: they land in ``grad``. Returns the tensor itself.
+
+        Raises:
+            DTypeError: it is not floating. UserError: it is the result of something that has gradients.
+        """
+        if not wanted:
+            self._var = self.detach()._var
+        elif type(self._var) is not LeafVar:
+            self._var = backward.make_leaf(self._var)
+        return self
+
+    @property
+    def grad(self) -> "Tensor | None":
+        """The accumulated gradient of a leaf, or None."""
+        slot = self._grad_slot()
+        value = None if slot is None else slot.get()
+        return None if value is None else wrap(value)
+
+    @grad.setter
+    def grad(self, value: "Tensor | None") -> None:
+        slot = self._grad_slot()
+        if slot is None:
+            raise UserError("only leaves have gradients", op="grad", hint="call requires_grad_() on the tensor first")
+        slot.set(None if value is None else value._var)
+
+    def _grad_slot(self) -> Slot | None:
+        var = self._var
+        return var.grad if type(var) is LeafVar else None
+
+    def backward(self, gradient: Any = None, retain_graph: bool = False, create_graph: bool = False) -> None:
+        """Add the derivatives of this value by every leaf behind it to the leaves' ``grad``; see `backward.backward`."""
+        cotangent = None if gradient is None else as_tensor(gradient, self.device)._var
+        backward.backward(self._var, cotangent, retain_graph or create_graph, create_graph)
+
+    def detach(self) -> "Tensor":
+        """The same value without derivatives."""
+        var = self._var
+        return wrap(detached(var)) if var.tracked else self
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def numpy(self) -> Array:
+        """The values as a read-only NumPy array, without a copy; ``np.array(x)`` makes one that can be written.
+
+        Raises:
+            TraceError: inside a traced function, where values are not known yet.
+        """
+        var = self._var
+        shape = static_shape(var.aval)
+        return execute.buffer_of(var).as_numpy(var.aval.dtype.numpy, shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self.numpy()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self.numpy())
+
+    def __dlpack__(self, **options: Any) -> Any:
+        var = self._var
+        buffer = execute.buffer_of(var)
+        array = buffer.as_numpy(var.aval.dtype.numpy, static_shape(var.aval), writable=True)
+        return array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def item(self) -> bool | int | float:
+        """The single element as a Python number.
+
+        Raises:
+            ShapeError: not exactly one element.
+        """
+        return cast("bool | int | float", self._single("item").item())
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self.numpy().tolist()
+
+    def _single(self, what: str) -> np.generic:
+        if self._var.aval.size != 1:
+            raise ShapeError("needs exactly one element", op=what, expected="size 1", found=self._var.aval)
+        array = execute.buffer_of(self._var).as_numpy(self._var.aval.dtype.numpy, (1,), internal=True)
+        return cast(np.generic, array[0])
+
+    def __bool__(self) -> Any:  # the class has a method called bool
+        if self._var.aval.size != 1:
+            raise ShapeError(
+                "the truth of several elements is ambiguous", op="bool", found=self._var.aval, hint="use any() or all()"
+            )
+        try:
+            return True if self._single("bool") else False
+        except TraceError as error:
+            raise TraceError(
+                "Python cannot branch on a traced value",
+                op="bool",
+                expected="a value known while tracing",
+                found=f"a traced {self._var.aval}",
+                hint="use fb.where(condition, a, b) to choose between values",
+            ) from error
+
+    def __int__(self) -> Any:
+        return int(self._single("int"))  # type: ignore[call-overload]
+
+    def __float__(self) -> Any:
+        return float(self._single("float"))  # type: ignore[arg-type]
+
+    def __index__(self) -> Any:
+        if not self.dtype.is_int:
+            raise DTypeError("only integers can be an index", op="index", expected="an int type", found=self.dtype.name)
+        return int(self._single("index"))  # type: ignore[call-overload]
+
+    # ---- as a container ------------------------------------------------------------------------------------------
+
+    def __len__(self) -> Any:
+        if not self.shape:
+            raise ShapeError("a 0-d tensor has no length", op="len", hint="use item() for its value")
+        return dims.evaluate(self.shape[0], {})
+
+    def __iter__(self) -> Iterator["Tensor"]:
+        if not self.shape:
+            raise ShapeError("a 0-d tensor cannot be iterated over", op="iter", hint="use item() for its value")
+        return (self[k] for k in range(len(self)))
+
+    def __getitem__(self, key: Any) -> "Tensor":
+        return indexing.get(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise UserError(
+            "tensors are values and cannot be written to", op="x[...] = v", hint="use x = x.at[...].set(v), which is a new tensor"
+        )
+
+    @property
+    def at(self) -> "indexing.At":
+        """``x.at[i].set(v)`` is x with the elements ``x[i]`` replaced; also add, mul, min, max."""
+        return indexing.At(self)
+
+    # ---- elsewhere -----------------------------------------------------------------------------------------------
+
+    def to(self, target: object = None, *, device: object = None, dtype: object = None) -> "Tensor":
+        """On another device and/or of another element type: ``x.to("cpu")``, ``x.to(fb.float16)``."""
+        if target is not None:
+            device, dtype = device_or_dtype(target, device, dtype)
+        result = self if dtype is None else self.astype(dtype)
+        return result if device is None else result._transfer(as_device(device))
+
+    def cpu(self) -> "Tensor":
+        return self.to(device="cpu")
+
+    def _transfer(self, device: Device) -> "Tensor":
+        if device is self.device:
+            return self
+        if self._var.tracked and STATE.grad and type(self._var) is not LeafVar:
+            raise UserError("no derivative flows between devices yet", op="to", hint="detach() it, or move the inputs instead")
+        return from_buffer(execute.buffer_of(self._var), self._var.aval, device)
+
+    def clone(self) -> Self:
+        """The tensor itself: values never change."""
+        return self
+
+    def contiguous(self) -> Self:
+        """The tensor itself: every tensor is dense and row-major."""
+        return self
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __repr__(self) -> str:
+        name = self.dtype.name
+        try:
+            array = self.numpy()
+        except FireboxError:
+            return f"Tensor({self._var.aval}, traced)"
+        shown = array.astype(np.float32) if self.dtype is dtypes.bf16 else array
+        values = np.array2string(shown, separator=", ", prefix="tensor(")
+        extra = f", shape={array.shape}" if array.size == 0 else ""
+        grad = ", requires_grad=True" if type(self._var) is LeafVar else ""
+        return f"tensor({values}, {name}{extra}{grad})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else repr(self)
+
+
+_new = Tensor.__new__
+
+
+def wrap(var: Var) -> Tensor:
+    """A tensor of a Var. Pending values are noted, so that the next program computes them if they are still held."""
+    tensor = _new(Tensor)
+    tensor._var = var
+    if var.buffer is None and STATE.trace is None and var.node is not None:
+        PENDING.append(weakref.ref(tensor))
+        if len(PENDING) > execute.MAX_PENDING:
+            execute.note_pending()
+    return tensor
+
+
+def _find(name: str) -> type[NdOp]:
+    op = _OPS[name] = lookup(f"nd.{name}")
+    return op
+
+
+def _var_of(operand: Any, beside: Tensor) -> Var:
+    return operand._var if isinstance(operand, Tensor) else as_tensor(operand, beside.device)._var
+
+
+def _cast(var: Var, dtype: DType) -> Var:
+    if var.aval.dtype is dtype:
+        return var
+    if type(var) is ScalarVar:
+        return scalar_var(np.frombuffer(var.data, var.aval.dtype.numpy)[0], dtype)
+    return record(_OPS.get("cast") or _find("cast"), (var,), {"dtype": dtype})[0]
+
+
+# ---- making tensors ----------------------------------------------------------------------------------------------
+
+_device: list[Device] = []
+
+
+def current_device() -> Device:
+    """The device of new tensors: what `set_default_device` said, else FIREBOX_DEVICE, else the CPU."""
+    return _device[-1] if _device else default_device()
+
+
+def set_default_device(device: object) -> None:
+    """Make new tensors live on this device; None goes back to FIREBOX_DEVICE or the CPU."""
+    _device.clear()
+    if device is not None:
+        _device.append(as_device(device))
+
+
+def as_device(device: object) -> Device:
+    """A device by name; None is the default device.
+
+    Raises:
+        DeviceError: there is no such device.
+    """
+    if device is None:
+        return current_device()
+    return device if isinstance(device, Device) else Device(str(device))
+
+
+def device_or_dtype(target: object, device: object, dtype: object) -> tuple[object, object]:
+    """Sort a single argument by what it names."""
+    try:
+        return device, as_dtype(target)
+    except DTypeError:
+        return target, dtype
+
+
+def static_shape(aval: Aval) -> tuple[int, ...]:
+    """The shape in numbers.
+
+    Raises:
+        TraceError: a dim is symbolic.
+    """
+    if not dims.is_static(aval.shape):
+        raise TraceError("a size is known only when the program runs", found=aval, hint="do not read values while tracing")
+    return cast("tuple[int, ...]", aval.shape)
+
+
+def from_buffer(buffer: Buffer, aval: Aval, device: Device) -> Tensor:
+    """A tensor over memory that never changes from now on."""
+    return wrap(Var(intern(aval), device, buffer=buffer))
+
+
+def from_array(array: Array, device: Device, copy: bool) -> Tensor:
+    """A tensor with the values of a NumPy array; without a copy when asked for and the array is C-contiguous.
+
+    Raises:
+        DTypeError: an element type that tensors do not have.
+    """
+    dtype = as_dtype(array.dtype.newbyteorder("=") if array.dtype.byteorder == ">" else array.dtype)
+    if copy or not array.flags.c_contiguous or array.dtype != dtype.numpy:
+        buffer = POOL.allocate(array.size * dtype.itemsize)
+        buffer.as_numpy(dtype.numpy, array.shape, writable=True, internal=True)[...] = array
+        COUNTERS.bytes_copied += buffer.nbytes
+    else:
+        buffer = Buffer.from_numpy(array)
+    return from_buffer(buffer, Aval(dtype, array.shape), device)
+
+
+def tensor(
+    data: Any, dtype: object = None, device: object = None, requires_grad: bool = False, copy: bool = True
+) -> Tensor:
+    """A tensor of numbers, nested lists, a NumPy array or another library's array.
+
+    Python floats make f32, integers i64, bools bool; NumPy arrays keep their element type.
+
+    Args:
+        dtype: element type of the result.
+        copy: False lets the tensor share a C-contiguous NumPy array's memory, which must then not be written any more.
+
+    Raises:
+        DTypeError: no element type for such data. ShapeError: nested lists of different lengths.
+    """
+    where = as_device(device)
+    result = data.to(device=where) if isinstance(data, Tensor) else _from_data(data, where, copy)
+    if dtype is not None:
+        result = result.astype(dtype)
+    return result.detach().requires_grad_() if requires_grad else result
+
+
+def as_tensor(value: Any, device: Device | None = None) -> Tensor:
+    """The tensor itself, the tensor in a cell, or a new one of other data."""
+    if isinstance(value, Tensor):
+        return value if type(value) is Tensor else wrap(value._var)
+    return _from_data(value, device or current_device(), True)
+
+
+def _from_data(data: Any, device: Device, copy: bool) -> Tensor:
+    if isinstance(data, bool | int | float) and not isinstance(data, np.generic):
+        return _from_number(data, device)
+    if isinstance(data, np.ndarray | np.generic):
+        return from_array(np.asarray(data), device, copy)
+    if hasattr(data, "__dlpack__") and not isinstance(data, list | tuple):
+        return from_array(np.from_dlpack(data), device, copy)
+    try:
+        array = np.asarray(_plain(data))
+    except ValueError as error:
+        raise ShapeError("nested lists of different lengths", op="tensor", found=str(error)) from error
+    if array.dtype == np.float64 and not hasattr(data, "__array__"):
+        array = array.astype(np.float32)
+    return from_array(array, device, True)
+
+
+def _plain(data: Any) -> Any:
+    """Nested lists with the tensors in them as NumPy arrays."""
+    if isinstance(data, list | tuple):
+        return [_plain(item) for item in data]
+    return data.numpy() if isinstance(data, Tensor) else data
+
+
+def _from_number(value: bool | int | float, device: Device) -> Tensor:
+    if isinstance(value, bool):
+        dtype, data = dtypes.bool_, b"\x01" if value else b"\x00"
+    elif isinstance(value, float):
+        dtype, data = dtypes.f32, np.float32(value).tobytes()
+    else:
+        try:
+            dtype, data = dtypes.i64, struct.pack("<q", value)
+        except struct.error:
+            raise DTypeError("the number is not in the range of i64", op="tensor", found=value) from None
+    var = ScalarVar(intern(Aval(dtype, ())), data)
+    return from_buffer(execute.scalar_buffer(var), var.aval, device)
+
+
+def from_dlpack(x: Any, device: object = None) -> Tensor:
+    """A tensor over the memory of another library's array; it must not be written any more.
+
+    Raises:
+        DTypeError: an element type that tensors do not have.
+    """
+    return from_array(np.from_dlpack(x), as_device(device), copy=False)

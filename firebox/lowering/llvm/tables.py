@@ -1,0 +1,1 @@
+"""Expansions of mathematical functions (being written)."""
