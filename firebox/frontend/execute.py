@@ -27,6 +27,12 @@ _MAX_VARIANTS = 4
 _ALONE = 3  # references to a buffer that only a list holds: the list's, the loop variable's, the call's
 
 _lock = threading.RLock()
+_epoch = 0
+
+
+def epoch() -> int:
+    """How many programs have ended."""
+    return _epoch
 
 
 # ---- reading -----------------------------------------------------------------------------------------------------
@@ -95,7 +101,9 @@ def run(requested: Sequence[Var]) -> None:
     Raises:
         FireboxError: a requested value cannot be computed. Other values whose computation fails raise when they are read.
     """
+    global _epoch
     with _lock:
+        _epoch += 1
         groups: dict[Device, dict[tuple[Node, int], list[Var]]] = {}
         for var in (*_held(), *requested):
             if var.buffer is None and var.node is not None:

@@ -8,6 +8,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from firebox.dialects.xdsl_compat import verify
 from firebox.errors import UserError
 from firebox.frontend.universe import dialects
 
@@ -20,6 +21,19 @@ def context() -> Context:
     return result
 
 
+def read(ctx: Context, text: str, name: str, implicit_module: bool = True) -> ModuleOp:
+    """Read a module without verifying it.
+
+    Raises:
+        ParseError: malformed; also where xDSL itself would name no place, as for an attribute that is refused.
+    """
+    parser = Parser(ctx, text, name)
+    try:
+        return parser.parse_module(implicit_module)
+    except VerifyException as error:
+        parser.raise_error(str(error))
+
+
 def parse_module(text: str, name: str) -> ModuleOp:
     """Read and verify a module.
 
@@ -30,12 +44,11 @@ def parse_module(text: str, name: str) -> ModuleOp:
     Raises:
         UserError: malformed or invalid; the message shows the place.
     """
-    parser = Parser(context(), text, name)
     try:
-        module = parser.parse_module()
-        module.verify()
+        module = read(context(), text, name)
+        verify(module)
     except ParseError as error:
-        raise UserError(str(error).strip(), op=name) from None
+        raise UserError(str(error).strip()) from None
     except VerifyException as error:
         raise UserError(f"invalid IR: {error}", op=name) from None
     return module

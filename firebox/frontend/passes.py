@@ -126,6 +126,10 @@ class NdLower(ModulePass):
         run_to(op, Target.parse(self.target), self.to)
 
 
-PASSES: tuple[type[ModulePass], ...] = (
-    NdExpand, NdCanonicalize, NdCheckpoint, NdDecompose, NdLayout, NdFuse, NdOrder, NdSchedule, NdBufferize, NdLower,
-)  # fmt: skip
+PASSES: dict[str, type[ModulePass]] = {
+    cls.name: cls
+    for cls in (
+        NdExpand, NdCanonicalize, NdCheckpoint, NdDecompose, NdLayout, NdFuse, NdOrder, NdSchedule, NdBufferize,
+        NdLower,
+    )
+}  # fmt: skip

@@ -64,6 +64,10 @@ class Slot:
         """The value that this slot holds itself, outside of all traces and of flat storage."""
         return self._value
 
+    def is_written(self) -> bool:
+        """Whether flat storage has not yet taken in the value that this slot holds."""
+        return self.storage is not None and self._value is not None
+
     def drop(self) -> None:
         """Hold nothing: flat storage has the value."""
         self._value = None
@@ -182,10 +186,9 @@ class Storage:
     def part(self, slot: Slot) -> Var:
         """The value of one slot: what was written to it, else its view of the flat value."""
         current = STATE.trace
-        if current is None and slot in self._written:
-            value = slot.own()
-            assert value is not None
-            return value
+        written = slot.own()
+        if current is None and written is not None:
+            return written
         flat = self.flat.get()
         assert flat is not None
         known = self._parts.get(slot) if current is None else current.parts.get((slot, flat))

@@ -15,11 +15,12 @@ from firebox.dialects.nd.base import NdOp, lookup
 from firebox.dtypes import DType, as_dtype, result_type
 from firebox.errors import DTypeError, FireboxError, ShapeError, TraceError, UserError
 from firebox.frontend import backward, execute, indexing
+from firebox.frontend.devices import as_device, current_device, set_default_device
 from firebox.frontend.methods import Methods
 from firebox.frontend.slots import Slot, detached
 from firebox.frontend.stats import COUNTERS
 from firebox.frontend.trace import PENDING, STATE, LeafVar, ScalarVar, Var, intern, record, scalar_var
-from firebox.runtime.device import Device, default_device
+from firebox.runtime.device import Device
 from firebox.runtime.memory import POOL, Buffer
 
 Array = npt.NDArray[Any]
@@ -65,10 +66,14 @@ class Tensor(Methods):
         return wrap(record(op, (b, a) if swap else (a, b), {})[0])  # type: ignore[return-value]
 
     def literal(self, value: Scalar | np.generic, dtype: DType | None = None) -> Self:
-        return wrap(scalar_var(value, dtype or self._var.aval.dtype))  # type: ignore[return-value]
+        return wrap(self._placed(scalar_var(value, dtype or self._var.aval.dtype)))  # type: ignore[return-value]
 
     def lift(self, value: Any) -> "Tensor":
-        return value if isinstance(value, Tensor) else wrap(self._operand(value))
+        return value if isinstance(value, Tensor) else wrap(self._placed(self._operand(value)))
+
+    def _placed(self, var: Var) -> Var:
+        """A number as an operand that stands alone: it needs a device, which beside another operand it does not."""
+        return ScalarVar(var.aval, var.data, self._var.device) if type(var) is ScalarVar else var
 
     def _operand(self, value: Any) -> Var:
         """Something that is no tensor as an operand beside this one: Python numbers take this tensor's type by kind."""
@@ -326,37 +331,12 @@ def _cast(var: Var, dtype: DType) -> Var:
     if var.aval.dtype is dtype:
         return var
     if type(var) is ScalarVar:
-        return scalar_var(np.frombuffer(var.data, var.aval.dtype.numpy)[0], dtype)
+        number = scalar_var(np.frombuffer(var.data, var.aval.dtype.numpy)[0], dtype)
+        return number if var.device is None else ScalarVar(number.aval, number.data, var.device)
     return record(_OPS.get("cast") or _find("cast"), (var,), {"dtype": dtype})[0]
 
 
 # ---- making tensors ----------------------------------------------------------------------------------------------
-
-_device: list[Device] = []
-
-
-def current_device() -> Device:
-    """The device of new tensors: what `set_default_device` said, else FIREBOX_DEVICE, else the CPU."""
-    return _device[-1] if _device else default_device()
-
-
-def set_default_device(device: object) -> None:
-    """Make new tensors live on this device; None goes back to FIREBOX_DEVICE or the CPU."""
-    _device.clear()
-    if device is not None:
-        _device.append(as_device(device))
-
-
-def as_device(device: object) -> Device:
-    """A device by name; None is the default device.
-
-    Raises:
-        DeviceError: there is no such device.
-    """
-    if device is None:
-        return current_device()
-    return device if isinstance(device, Device) else Device(str(device))
-
 
 def device_or_dtype(target: object, device: object, dtype: object) -> tuple[object, object]:
     """Sort a single argument by what it names."""

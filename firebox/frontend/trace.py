@@ -16,14 +16,17 @@ import firebox.dialects.nd.ops  # noqa: F401  (registers the primitive ops)
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import NdOp
 from firebox.dialects.nd.params import FLOAT
+from firebox.dialects.nd.transform import CheckpointOp
 from firebox.dtypes import DType
 from firebox.errors import DeviceError, DTypeError, FireboxError
 from firebox.frontend import locations
+from firebox.frontend.devices import current_device
 from firebox.frontend.locations import Location
 from firebox.runtime.device import Device
 from firebox.runtime.memory import Buffer
 
 if TYPE_CHECKING:
+    from firebox.frontend.random import Generator
     from firebox.frontend.slots import Slot
 
 _MAX_ENTRIES = 1 << 16
@@ -150,9 +153,9 @@ class ScalarVar(Var):
 
     __slots__ = ("data",)
 
-    def __init__(self, aval: Aval, data: bytes) -> None:
+    def __init__(self, aval: Aval, data: bytes, device: Device | None = None) -> None:
         self.aval = aval
-        self.device = None  # type: ignore[assignment]
+        self.device = device  # type: ignore[assignment]  (one without takes that of the other operands)
         self.node = None
         self.index = 0
         self.tracked = False
@@ -334,6 +337,9 @@ class CallNode(RegionNode):
 
     __slots__ = ()
 
+    def __init__(self, operands: Sequence[Var], region: Region, results: Sequence[Aval], tracked: bool) -> None:
+        super().__init__(CheckpointOp, tuple(operands), {}, results, (region,), tracked)
+
 
 # ---- the state of a thread ---------------------------------------------------------------------------------------
 
@@ -343,20 +349,36 @@ class Trace:
 
     Attributes:
         parent: the trace around it.
+        reads: placeholders that stand for cells inside.
         writes: values written to cells inside.
         parts: views of flat storage made inside, by cell and flat tensor.
     """
 
     def __init__(self, parent: "Trace | None") -> None:
         self.parent = parent
+        self.reads: dict[Slot, Var] = {}
         self.writes: dict[Slot, Var | None] = {}
         self.parts: dict[tuple[Slot, Var], Var] = {}
 
     def read(self, slot: "Slot") -> Var | None:
         """The value of a cell inside this trace."""
-        if slot in self.writes:
-            return self.writes[slot]
-        return self.parent.read(slot) if self.parent is not None else slot.base()
+        trace: Trace | None = self
+        outermost = self
+        while trace is not None:
+            if slot in trace.writes:
+                return trace.writes[slot]
+            if slot in trace.reads:
+                return trace.reads[slot]
+            outermost, trace = trace, trace.parent
+        return outermost.enter(slot)
+
+    def enter(self, slot: "Slot") -> Var | None:
+        """The value with which a cell comes in from outside of all traces."""
+        return slot.own() if slot.storage is None or slot.is_written() else slot.storage.part(slot)
+
+    def draw(self, generator: "Generator", blocks: int, device: Device) -> tuple[Var, int] | None:
+        """Key and static offset of random blocks that a compiled function takes as an input; None outside of one."""
+        return self.parent.draw(generator, blocks, device) if self.parent is not None else None
 
 
 class State(threading.local):
@@ -375,12 +397,17 @@ PENDING: "list[weakref.ref[Any]]" = []
 # ---- recording ---------------------------------------------------------------------------------------------------
 
 
+def next_number() -> int:
+    """A number above those of all nodes recorded so far."""
+    return next(_numbers)
+
+
 def record(op: type[NdOp], operands: Sequence[Var], params: dict[str, Any], device: Device | None = None) -> Sequence[Var]:
     """Append one op; returns its results.
 
     Args:
         operands: values of one device.
-        device: needed when there are no operands that live anywhere.
+        device: of the result when no operand lives anywhere; the default device when it is None.
 
     Raises:
         UserError: the op does not take such operands. DeviceError: operands of several devices.
@@ -394,14 +421,16 @@ def record(op: type[NdOp], operands: Sequence[Var], params: dict[str, Any], devi
             if device is not None:
                 raise _mixed_devices(op, operands)
             device = var.device
+    if device is None:
+        device = current_device()
     node = Node(entry, tuple(operands), locations.capture(2), tracked)
     if tracked and not STATE.grad:
         node.cut = True
         node.tracked = tracked = False
     results, floats = entry.results, entry.floats
     if len(results) == 1:
-        return (Var(results[0], device, node, 0, tracked and floats[0]),)  # type: ignore[arg-type]
-    return [Var(a, device, node, k, tracked and floats[k]) for k, a in enumerate(results)]  # type: ignore[arg-type]
+        return (Var(results[0], device, node, 0, tracked and floats[0]),)
+    return [Var(a, device, node, k, tracked and floats[k]) for k, a in enumerate(results)]
 
 
 def record_region(node: RegionNode, device: Device) -> list[Var]:

@@ -1,41 +1,48 @@
-"""What this package adds to xDSL's tools: dialects and passes, found by them through the entry point ``xdsl.universe``."""
+"""What this package adds to xDSL's tools, found by them through the entry point ``xdsl.universe``: dialects, passes."""
 
+import importlib
 import logging
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 from xdsl.universe import XDSL_UNIVERSE, Universe
-
-from firebox.dialects.kernel import Kernel
-from firebox.dialects.nd import ND
-from firebox.dialects.plan import PLAN
-from firebox.frontend.passes import PASSES
 
 GROUP = "xdsl.universe"
 _log = logging.getLogger("firebox.plugins")
 
 T = TypeVar("T")
 
+_DIALECTS = {"nd": "ND", "kernel": "Kernel", "plan": "PLAN"}
+_PASSES = (
+    "nd-expand", "nd-canonicalize", "nd-checkpoint", "nd-decompose", "nd-layout", "nd-fuse", "nd-order", "nd-schedule",
+    "nd-bufferize", "nd-lower",
+)  # fmt: skip
 
-def _constant(dialect: Dialect) -> Callable[[], Dialect]:
-    return lambda: dialect
+
+def _late(module: str, find: Callable[[Any], Any]) -> Callable[[], Any]:
+    """Load a module of ours when what is in it is first used: xDSL's tools ask every universe for all of its names."""
+    return lambda: find(importlib.import_module(module))
 
 
-def _pass(cls: type[ModulePass]) -> Callable[[], type[ModulePass]]:
-    return lambda: cls
+def _dialect(name: str) -> Callable[[], Dialect]:
+    return _late(f"firebox.dialects.{name}", lambda module: getattr(module, _DIALECTS[name]))
+
+
+def _pass(name: str) -> Callable[[], type[ModulePass]]:
+    return _late("firebox.frontend.passes", lambda module: module.PASSES[name])
 
 
 FIREBOX = Universe(
-    all_dialects={dialect.name: _constant(dialect) for dialect in (ND, Kernel, PLAN)},
-    all_passes={cls.name: _pass(cls) for cls in PASSES},
+    all_dialects={name: _dialect(name) for name in _DIALECTS},
+    all_passes={name: _pass(name) for name in _PASSES},
 )
 
 
 def universes() -> dict[str, Universe]:
-    """xDSL's universe, ours, and those of installed plugins by name. A plugin that cannot be loaded is reported and left out."""
+    """xDSL's universe, ours, and those of installed plugins by name; one that cannot be loaded is reported."""
     found = {"xdsl": XDSL_UNIVERSE, "firebox": FIREBOX}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         if point.name not in found:

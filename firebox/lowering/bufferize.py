@@ -5,6 +5,7 @@ an operand that dies there and may be overwritten, or a part of the arena. Views
 are dim expressions, so a symbolic batch has a symbolic arena.
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -26,7 +27,6 @@ from firebox.lowering.generate.nest import Nest
 from firebox.lowering.generate.templates import HOST, Launch, template_of
 from firebox.lowering.memory import Block, aligned, place
 from firebox.lowering.module import main_function
-from firebox.lowering.schedule import schedule_of
 
 THREADS = "threads"
 
@@ -173,7 +173,7 @@ def _pack_in_place(state: _State) -> None:
 
 
 def _is_pack(op: NdOp) -> bool:
-    return isinstance(op, GroupOp) and schedule_of(op).template == HOST
+    return isinstance(op, GroupOp) and op.schedule.template == HOST
 
 
 def _outside(op: NdOp, value: SSAValue) -> SSAValue:
@@ -260,9 +260,9 @@ class _Writer:
         arena = self._place()
         for op in state.ops:
             if isinstance(op, GroupOp) and not _is_pack(op) and op.label not in self.launches:
-                self.launches[op.label] = template_of(op).launch(op, schedule_of(op))
-        scratch = max((launch.scratch for launch in self.launches.values()), default=0)
-        scratch = -(-scratch // 64) * 64
+                self.launches[op.label] = template_of(op).launch(op, op.schedule)
+        needs = [aligned(launch.scratch) for launch in self.launches.values() if launch.scratch != 0]
+        scratch = functools.reduce(dims.maximum, needs) if needs else 0
         for op in state.ops:
             self._step(op, arena)
         for k in state.copies:
@@ -270,7 +270,7 @@ class _Writer:
                 plan.CopyOp.make(self._value(state.results[k]), self.outputs[k], _bytes(state.results[k]))
             )
         self.block.add_op(plan.EndOp.make())
-        total = arena + dims.multiply(scratch, dim(THREADS)) if scratch else arena
+        total = arena + dims.multiply(scratch, dim(THREADS)) if scratch != 0 else arena
         return plan.ProgramOp.make("main", names, total, state.aliases, self.block)
 
     def _place(self) -> DimLike:
@@ -312,8 +312,7 @@ class _Writer:
             return
         launch = self.launches[op.label]
         buffers = [self._value(v) for v in (*op.operands, *op.results)]
-        scratch = -(-launch.scratch // 64) * 64
-        step = plan.LaunchOp.make(op.label, buffers, launch.count, launch.grain, scratch, arena)
+        step = plan.LaunchOp.make(op.label, buffers, launch.count, launch.grain, aligned(launch.scratch), arena)
         step.location = op.location
         self.block.add_op(step)
 

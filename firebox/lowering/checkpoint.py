@@ -24,9 +24,9 @@ from xdsl.passes import ModulePass
 
 from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.base import Kind, NdOp
-from firebox.dialects.xdsl_compat import operands_of, ops_of
+from firebox.dialects.xdsl_compat import is_used, operands_of, ops_of
 from firebox.errors import UserError
-from firebox.lowering.rewrite import RECOMPUTE, functions_of, next_mark
+from firebox.lowering.rewrite import RECOMPUTE, block_holding, functions_of, next_mark
 
 CHEAP = 4.0
 """Arithmetic per element up to which an op is cheaper to repeat than its result is to load."""
@@ -34,6 +34,10 @@ FAR = 32
 """Ops between two uses from which a value counts as kept over a long time."""
 SMALL = 1 << 16
 """Bytes below which keeping a value is not worth a thought."""
+STEPS = 4
+"""Repetitions, per op of the program, after which a budget is given up."""
+NEGLIGIBLE = 16
+"""How many times smaller an operand must be for its memory not to count."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,9 @@ def _recompute_cheap(block: Block, settings: Settings) -> None:
     """Repeat cheap element-wise ops whose large results wait for a far use."""
     lives = _Lives(block)
     for op in list(ops_of(block)):
-        if not isinstance(op, NdOp) or not _repeatable(op, CHEAP) or _bytes(op.results[0]) < SMALL:
+        if not isinstance(op, NdOp) or RECOMPUTE in op.attributes or not _repeatable(op, CHEAP):
+            continue
+        if _bytes(op.results[0]) < SMALL:
             continue
         late = lives.after_gap(op.results[0])
         if late is not None and lives.available(op, late):
@@ -106,7 +112,7 @@ def _recompute_cheap(block: Block, settings: Settings) -> None:
 @strategy("budget")
 def _within_budget(block: Block, settings: Settings) -> None:
     """Where memory peaks, repeat the op that frees most per arithmetic, until the peak fits or no op helps."""
-    for _ in range(sum(1 for _ in ops_of(block))):
+    for _ in range(STEPS * sum(1 for _ in ops_of(block))):
         lives = _Lives(block)
         position, peak = lives.peak()
         if peak <= settings.budget:
@@ -118,9 +124,14 @@ def _within_budget(block: Block, settings: Settings) -> None:
         _repeat(op, late, lives, next_mark(block))
 
 
+def peak_bytes(block: Block) -> int:
+    """The most memory that results take at a time, in the order in which the ops stand; arguments do not count."""
+    return _Lives(block).peak()[1]
+
+
 def _repeatable(op: NdOp, limit: float) -> bool:
-    """A pure element-wise op of one result that costs at most so much per element and is not itself a repetition."""
-    if op.kind is not Kind.MAP or len(op.results) != 1 or RECOMPUTE in op.attributes or not operands_of(op):
+    """A pure element-wise op of one result that costs at most so much per element."""
+    if op.kind is not Kind.MAP or len(op.results) != 1 or not operands_of(op):
         return False
     return op.cost(op.operand_avals, op.avals, **op.values) <= limit
 
@@ -135,11 +146,12 @@ def _repeat(op: NdOp, late: Operation, lives: "_Lives", mark: int) -> None:
     """A copy of the op before ``late`` serves the uses from there on."""
     copy = op.clone()
     copy.attributes[RECOMPUTE] = IntegerAttr(mark, i64)
-    block = late.parent
-    assert block is not None
+    block = block_holding(late)
     block.insert_op_before(copy, late)
     start = lives.position[late]
-    op.results[0].replace_uses_with_if(copy.results[0], lambda use: lives.position.get(use.operation, -1) >= start)
+    op.results[0].replace_uses_with_if(copy.results[0], lambda use: lives.place(use.operation) >= start)
+    if not is_used(op.results[0]):
+        block.erase_op(op)
 
 
 class _Lives:
@@ -151,13 +163,14 @@ class _Lives:
 
     def uses(self, value: SSAValue) -> list[int]:
         """Positions of the uses, ascending; uses inside regions count as those of the op that holds them."""
-        return sorted({self._top(use.operation) for use in value.uses})
+        return sorted({self.place(use.operation) for use in value.uses})
 
-    def _top(self, op: Operation) -> int:
+    def place(self, op: Operation) -> int:
+        """Where the op, or the one that holds it, stands; -1 for a copy made meanwhile."""
         while op not in self.position:
             parent = op.parent_op()
             if parent is None:
-                return -1  # a copy made meanwhile
+                return -1
             op = parent
         return self.position[op]
 
@@ -171,9 +184,16 @@ class _Lives:
         return None
 
     def available(self, op: NdOp, late: Operation) -> bool:
-        """Whether all operands are in memory when ``late`` runs, without being kept for it."""
+        """Whether all operands are in memory when ``late`` runs without being kept for it, or take next to none."""
         at = self.position[late]
-        return all(not isinstance(v.owner, Operation) or max(self.uses(v), default=-1) >= at for v in operands_of(op))
+        return all(self._last(v) >= at or self._is_free(v, op.results[0]) for v in operands_of(op))
+
+    def _is_free(self, value: SSAValue, result: SSAValue) -> bool:
+        """Arguments, values without operands (constants), and what is much smaller than the result."""
+        owner = value.owner
+        if not isinstance(owner, Operation) or not operands_of(owner):
+            return True
+        return 0 < NEGLIGIBLE * _bytes(value) <= _bytes(result)
 
     def _last(self, value: SSAValue) -> int:
         return max(self.uses(value), default=-1)

@@ -27,6 +27,8 @@ from firebox.lowering.patterns import Rewriter, defined_by, reads_elements
 from firebox.lowering.rewrite import erase_dead, functions_of, replace_op
 
 MAX_SWEEPS = 16
+LOOK_AHEAD = 8
+"""Element-wise ops in a row that a transpose is moved through to where it vanishes."""
 CONTRACT, TRANSPOSE = "nd.contract", "nd.transpose"
 
 
@@ -122,24 +124,37 @@ def _move_down(op: NdOp) -> Value | None:
     operands = operands_of(op)
     inner = [defined_by(v, TRANSPOSE) for v in operands]
     orders = {t.values["permutation"] for t in inner if t is not None}
-    if len(orders) != 1 or not _all_move(operands, inner) or not reads_elements(op):
+    if len(orders) != 1:
         return None
     (order,) = orders
     gone = {id(t) for t in inner if t is not None and all(use.operation is op for use in t.results[0].uses)}
-    added = 0 if _absorbed(op.results[0]) else 1
-    if len(gone) <= added:
+    if not _turns(op, order) or len(gone) <= (0 if _absorbed(op.results[0], order, LOOK_AHEAD) else 1):
         return None
     rewriter = Rewriter(op)
     values = [rewriter.value(v if t is None else operands_of(t)[0]) for v, t in zip(operands, inner, strict=True)]
     return values[0].apply(type(op), values, op.values)[0].transpose(order)
 
 
-def _all_move(operands: Sequence[SSAValue], inner: Sequence[NdOp | None]) -> bool:
-    """Every operand is transposed or a single number."""
-    return all(t is not None or aval_of(v.type).rank == 0 for v, t in zip(operands, inner, strict=True))
+def _turns(op: NdOp, order: Sequence[int], turned: SSAValue | None = None) -> bool:
+    """Whether all operands are transposed in that order (``turned`` is meant to be) or single numbers."""
+    if op.kind is not Kind.MAP or len(op.results) != 1:
+        return False
+    for value in operands_of(op):
+        inner = defined_by(value, TRANSPOSE)
+        same = value is turned or (inner is not None and inner.values["permutation"] == order)
+        if not same and aval_of(value.type).rank:
+            return False
+    return reads_elements(op)
 
 
-def _absorbed(value: SSAValue) -> bool:
-    """All users take a transpose in without cost."""
+def _absorbed(value: SSAValue, order: Sequence[int], depth: int) -> bool:
+    """Whether all users take the transpose in without cost, if need be further down."""
     users = [use.operation for use in value.uses]
-    return bool(users) and all(isinstance(u, NdOp) and u.name in (CONTRACT, TRANSPOSE) for u in users)
+    return bool(users) and all(
+        isinstance(user, NdOp)
+        and (
+            user.name in (CONTRACT, TRANSPOSE)
+            or (depth > 0 and _turns(user, order, value) and _absorbed(user.results[0], order, depth - 1))
+        )
+        for user in users
+    )

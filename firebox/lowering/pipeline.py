@@ -34,7 +34,7 @@ from firebox.lowering.llvm.emit import emit_kernels
 from firebox.lowering.llvm.plan import emit_plan
 from firebox.lowering.module import main_function
 from firebox.lowering.order import order
-from firebox.lowering.schedule import schedule, schedule_of
+from firebox.lowering.schedule import schedule
 from firebox.runtime.program import KernelInfo, Program
 from firebox.runtime.target import Target
 from firebox.signature import TensorSpec
@@ -159,8 +159,8 @@ class _State:
         """Replace @main by the kernels, one per label."""
         function = main_function(module)
         for op in list(function.body.block.ops):
-            if isinstance(op, GroupOp) and op.label not in self.kernels and schedule_of(op).template != HOST:
-                made = template_of(op).generate(op, schedule_of(op), self.target, self.dim_order, self.op_ids)
+            if isinstance(op, GroupOp) and op.label not in self.kernels and op.schedule.template != HOST:
+                made = template_of(op).generate(op, op.schedule, self.target, self.dim_order, self.op_ids)
                 self.kernels[op.label] = made
                 self.infos.append(_info(op))
         module.body.block.detach_op(function)

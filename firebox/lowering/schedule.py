@@ -21,13 +21,6 @@ def schedule(module: ModuleOp, target: Target) -> None:
             op.attributes["schedule"] = ScheduleAttr(made[op.label])
 
 
-def schedule_of(group: GroupOp) -> Schedule:
-    """The schedule attached to a group."""
-    attribute = group.attributes["schedule"]
-    assert isinstance(attribute, ScheduleAttr)
-    return attribute.data
-
-
 class SchedulePass(ModulePass):
     """Schedule the groups of @main for the host."""
 

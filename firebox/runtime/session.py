@@ -1,6 +1,7 @@
 """`load` an artifact and call it: the whole of what a deployed model needs, without compiler or code generator."""
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,36 +13,45 @@ from firebox.runtime import pool
 from firebox.runtime.artifact import Artifact, Build
 from firebox.runtime.device import Device
 from firebox.runtime.dispatch import Executable, contiguous
-from firebox.runtime.memory import Buffer
 from firebox.signature import Signature, TensorSpec
 
 Array = NDArray[Any]
 
 
 class Model:
-    """A compiled model, ready to call. Calls may come from several threads at once.
+    """A compiled model, to be called. Calls may come from several threads at once.
 
     Attributes:
         artifact: the file's content.
-        build: the code in use, one of the artifact's.
+        device: where it runs.
         signature: inputs, outputs and ranges of the dims.
     """
 
     def __init__(self, artifact: Artifact, device: Device | str = "cpu") -> None:
         self.artifact = artifact
+        self.device = Device(device)
         self.signature: Signature = artifact.signature
-        self.build = choose(artifact)
-        pool.install(self.build.pool)
-        self._executable = Executable(self.build.program, self.build.image, device)
-        self._dims = self.build.program.dims
-        self._from_numpy = self._executable.device.backend.from_numpy
-        self._slots: list[Buffer | None] = [None] * len(self.build.program.inputs)
-        for weight in artifact.weights:
-            self._slots[weight.argument] = self._from_numpy(weight.array)
-        self._free = [index for index, buffer in enumerate(self._slots) if buffer is None]
+        self._lock = threading.Lock()
+        self._ready: _Ready | None = None
 
     def __repr__(self) -> str:
         return f"Model({self.artifact.name}{self.signature})"
+
+    def prepare(self) -> "_Ready":
+        """Load the code now rather than at the first call.
+
+        Raises:
+            ArtifactError: no code of the artifact runs on this machine.
+        """
+        with self._lock:
+            if self._ready is None:
+                self._ready = _Ready(self.artifact, self.device)
+            return self._ready
+
+    @property
+    def build(self) -> Build:
+        """The code in use, one of the artifact's builds. Raises as `prepare`."""
+        return (self._ready or self.prepare()).build
 
     @property
     def name(self) -> str:
@@ -72,15 +82,11 @@ class Model:
 
     def run(self, values: Mapping[str, object]) -> dict[str, Array]:
         """Run on arrays by input name; returns new arrays by output name. Raises as a call."""
+        ready = self._ready or self.prepare()
         signature = self.signature
         ordered = signature.order(values)
         arrays = [_as_array(spec, value) for spec, value in zip(signature.inputs, ordered, strict=True)]
-        env = signature.bind(arrays)
-        slots = self._slots.copy()
-        for index, array in zip(self._free, arrays, strict=True):
-            slots[index] = self._from_numpy(contiguous(array))
-        buffers: list[Any] = slots  # every place is taken now
-        return self._executable.results(self._executable.run(buffers, [env[name] for name in self._dims]), env)
+        return ready.run(arrays, signature.bind(arrays))
 
     def _named(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
         names = [spec.name for spec in self.inputs]
@@ -92,6 +98,29 @@ class Model:
         if twice:
             raise InputError("given twice", op=f"input {twice[0]}")
         return {**named, **kwargs}
+
+
+class _Ready:
+    """A build whose code is loaded, and its arguments with the weights in place."""
+
+    def __init__(self, artifact: Artifact, device: Device) -> None:
+        self.build = choose(artifact)
+        pool.install(self.build.pool)
+        self._executable = Executable(self.build.program, self.build.image, device)
+        self._from_numpy = device.backend.from_numpy
+        weights = {weight.argument: weight.array for weight in artifact.weights}
+        self._weights = {argument: self._from_numpy(contiguous(array)) for argument, array in weights.items()}
+        self._count = len(self.build.program.inputs)
+
+    def run(self, arrays: Sequence[Array], env: Mapping[str, int]) -> dict[str, Array]:
+        """Call on the inputs that are no weights; the arrays have been checked."""
+        weights, rest = self._weights, iter(arrays)
+        buffers = [
+            weights[index] if index in weights else self._from_numpy(contiguous(next(rest)))
+            for index in range(self._count)
+        ]
+        dims = [env[name] for name in self.build.program.dims]
+        return self._executable.results(self._executable.run(buffers, dims), env)
 
 
 def load(path: str | os.PathLike[str], device: Device | str | None = None, num_threads: int | None = None) -> Model:
@@ -108,7 +137,9 @@ def load(path: str | os.PathLike[str], device: Device | str | None = None, num_t
     """
     if num_threads is not None:
         pool.set_num_threads(num_threads)
-    return Model(Artifact.open(path), device or "cpu")
+    model = Model(Artifact.open(path), device or "cpu")
+    model.prepare()
+    return model
 
 
 def choose(artifact: Artifact) -> Build:

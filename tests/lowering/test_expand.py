@@ -178,7 +178,7 @@ def test_storage_types_keep_their_type() -> None:
         return (a.astype("f32") * b).sum()
 
     program = module(lambda x, y, c: grad(function, [x, y], [c]), aval("bf16", 3), aval("f32", 3), aval("f32"))
-    inputs = [X.astype(aval("bf16").dtype.numpy), X.astype(np.float32), np.float32(2.0).reshape(())]
+    inputs: list[Array] = [X.astype(aval("bf16").dtype.numpy), X.astype(np.float32), np.full((), 2.0, np.float32)]
     da, db, _ = expanded(program, inputs)
     assert da.dtype == inputs[0].dtype
     np.testing.assert_array_equal(da, (2 * inputs[1]).astype(da.dtype))

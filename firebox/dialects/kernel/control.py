@@ -43,7 +43,7 @@ class Control(Lanes):
             The carried values after the last turn.
         """
         first, last, stride = self.index(lo), self.index(hi), self.index(step)
-        if unroll:
+        if unroll or _turns_at_most_once(first, last, stride):
             return self._unrolled(first, last, stride, carried, body)
         types = [value_type(v.dtype, v.lanes) for v in carried]
         block = Block(arg_types=[INDEX_TYPE, *types])
@@ -139,3 +139,7 @@ class Control(Lanes):
     def _results(self, op: Operation, like: Sequence[Val]) -> list[Val]:
         level = len(self._scopes) - 1
         return [Val(r, v.dtype, v.lanes, level) for r, v in zip(op.results, like, strict=True)]
+
+
+def _turns_at_most_once(lo: Val, hi: Val, step: Val) -> bool:
+    return lo.const is not None and hi.const is not None and step.const is not None and hi.const <= lo.const + step.const

@@ -1,8 +1,8 @@
 """`nd.group`: ops that run as one kernel; what `fuse` makes and the schedule, the plan and the generators speak about.
 
-The region holds ordinary nd ops, is isolated from above, and ends in ``nd.yield``. ``domain`` are the extents of the loops
-that all its values share, ``axes`` the loops that are reduced; a value inside is either *full* (one element per point of
-the domain) or a *row* value (one per point of the loops that are not reduced).
+The region holds ordinary nd ops, is isolated from above, and ends in ``nd.yield``. ``domain`` are the extents of the
+loops that all its values share, ``axes`` the loops that are reduced; a value inside is either *full* (one element per
+point of the domain) or a *row* value (one per point of the loops that are not reduced).
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,8 @@ from xdsl.utils.exceptions import VerifyException
 from firebox.dialects.nd.aval import Aval, Shape
 from firebox.dialects.nd.base import Kind, NdOp, register
 from firebox.dialects.nd.params import DIMS, INTS, TEXT
+from firebox.dialects.nd.schedule import Schedule, ScheduleAttr
+from firebox.errors import CompilerError
 
 GROUP_KINDS = ("loops", "contract", "scan", "opaque")
 
@@ -38,7 +40,7 @@ class GroupOp(NdOp):
     params = {"group": TEXT, "label": TEXT, "domain": DIMS, "axes": INTS}
     body = region_def("single_block")
     traits = traits_def(Pure(), IsolatedFromAbove())
-    assembly_format = "operands attr-dict-with-keyword $body `:` functional-type(operands, results)"
+    assembly_format = "operands attr-dict `:` functional-type(operands, results) $body"
 
     @classmethod
     def make(
@@ -66,6 +68,14 @@ class GroupOp(NdOp):
     @property
     def group(self) -> str:
         return str(TEXT.decode(self.attributes["group"]))
+
+    @property
+    def schedule(self) -> Schedule:
+        """How it becomes a kernel; given by the pass `schedule`."""
+        attribute = self.attributes.get("schedule")
+        if not isinstance(attribute, ScheduleAttr):
+            raise CompilerError("the group has no schedule yet", op=self.label or self.name)
+        return attribute.data
 
     @property
     def reasons(self) -> tuple[str, ...]:

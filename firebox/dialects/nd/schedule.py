@@ -20,8 +20,11 @@ class Schedule:
         block: turns of the lane loop (a parallel one) in one unit of work.
         unroll: vectors in flight: independent accumulators of a reduction, or vectors of a map.
         grain: units of work that one thread takes at a time.
-        tile: rows and columns of a contraction's register tile.
+        tile: rows, one number for each loop of `rows`, and columns of a contraction's register tile.
         nontemporal: stores bypass the caches.
+        rows: the loops that give a contraction's register tile its rows, e.g. ``d2,d3``.
+        blocks: turns of a contraction's loops that are one piece of work, e.g. ``d0:64,r0:256``; all turns where not named.
+        pack: operands of a contraction that are copied to scratch, block by block.
     """
 
     template: str
@@ -32,6 +35,9 @@ class Schedule:
     grain: int = 1
     tile: tuple[int, ...] = ()
     nontemporal: bool = False
+    rows: str = ""
+    blocks: str = ""
+    pack: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         """``template=loops lane=d1 lanes=16``: fields that differ from their defaults."""

@@ -152,13 +152,13 @@ class LaunchOp(PlanOp):
 
     @classmethod
     def make(
-        cls, kernel: str, buffers: Sequence[SSAValue], count: DimLike, grain: int, scratch: int, arena: DimLike
+        cls, kernel: str, buffers: Sequence[SSAValue], count: DimLike, grain: int, scratch: DimLike, arena: DimLike
     ) -> "LaunchOp":
         attributes: dict[str, Attribute] = {
             "kernel": SymbolRefAttr(kernel),
             "count": size(count),
             "grain": number(grain),
-            "scratch": number(scratch),
+            "scratch": size(scratch),
             "at": size(arena),
         }
         return cls.create(operands=buffers, attributes=attributes)

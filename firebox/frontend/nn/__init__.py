@@ -1,7 +1,7 @@
 """Layers and models: `Module`, the usual layers, and initial values (`init`)."""
 
 from firebox.frontend.cells import Buffer, Param
-from firebox.frontend.nn import init
+from firebox.frontend.nn import functional, init
 from firebox.frontend.nn.activation import (
     ELU,
     GELU,
@@ -73,5 +73,6 @@ __all__ = [
     "Softplus",
     "Softsign",
     "Tanh",
+    "functional",
     "init",
 ]

@@ -1,4 +1,4 @@
-"""Limits for gradients, for loops that step by hand; optimizers take ``max_norm`` and do the same on the flat gradient."""
+"""Limits for gradients, for loops that step by hand; an optimizer's ``max_norm`` does the same on the flat gradient."""
 
 from collections.abc import Iterable
 

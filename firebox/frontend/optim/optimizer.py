@@ -126,9 +126,9 @@ def _check_state(expected: Mapping[str, Tensor], state: Mapping[str, Any]) -> No
         found = "; ".join(f"{kind}: {listed(keys)}" for kind, keys in kinds if keys)
         raise InputError("the state does not fit the optimizer; nothing was loaded", op="load_state_dict", found=found)
     for key, tensor in expected.items():
-        if shape_of(state[key]) != tensor.shape:
-            found = shape_of(state[key])
-            raise ShapeError(f"'{key}' has another shape", op="load_state_dict", expected=tensor.shape, found=found)
+        shape = shape_of(state[key])
+        if shape != tensor.shape:
+            raise ShapeError(f"'{key}' has another shape", op="load_state_dict", expected=tensor.shape, found=shape)
 
 
 def _number(value: Any) -> float:

@@ -80,7 +80,7 @@ class Body(Addressing):
         local = dict(env)
         values: list[Val] = []
         for position, read in enumerate(formula.reads):
-            values.append(self._read(op, read, local))
+            values.append(self.read(op, read, local))
             self._bind(f"v{position}", values[-1], local)
         self._locate(op)
         result = formula.scalar(Scalars(self, local), *values)
@@ -94,7 +94,8 @@ class Body(Addressing):
             self.env[fresh] = self._narrow(value) if value.lanes > 1 else self.k.index(value)
             local[name] = dim(fresh)
 
-    def _read(self, op: NdOp, read: Read, env: dict[str, DimLike]) -> Val:
+    def read(self, op: NdOp, read: Read, env: dict[str, DimLike]) -> Val:
+        """What a read of an op's formula gives, its loop names replaced by ``env``."""
         operand = op._operands[read.operand]
         shape = op.operand_avals[read.operand].shape
         index = substitute(read.index, env)

@@ -109,5 +109,6 @@ def _streams(group: GroupOp, target: Target) -> bool:
 
 def _widest(group: GroupOp) -> int:
     """Bytes of the widest element that is computed with."""
-    sizes = [a.dtype.compute.itemsize for op in group.members for a in (*op.avals, *op.operand_avals)]
-    return max(sizes, default=4)
+    avals = [a for op in group.members for a in (*op.avals, *op.operand_avals)]
+    full = [a for a in avals if a.shape == group.domain] or avals
+    return max((a.dtype.compute.itemsize for a in full), default=4)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from xdsl.ir import SSAValue
 
@@ -65,11 +66,13 @@ class Nest:
 
     @classmethod
     def of(cls, group: GroupOp) -> "Nest":
-        """Analyse a group."""
-        nest = cls(group)
-        _place(nest)
-        _Walk(nest).run()
-        _merge(nest)
+        """Analyse a group; groups do not change once they have a label, so each is analysed once."""
+        nest = _NESTS.get(group)
+        if nest is None:
+            nest = _NESTS[group] = cls(group)
+            _place(nest)
+            _Walk(nest).run()
+            _merge(nest)
         return nest
 
     @property
@@ -103,6 +106,9 @@ class Nest:
         if self.collapse:
             access = dims.substitute(access, self.collapse)
         return split(access, name)[1]
+
+
+_NESTS: WeakKeyDictionary[GroupOp, Nest] = WeakKeyDictionary()
 
 
 def _place(nest: Nest) -> None:

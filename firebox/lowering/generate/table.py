@@ -8,7 +8,10 @@ from firebox.errors import CompilerError
 from firebox.lowering.generate.choose import loop_schedule
 from firebox.lowering.generate.loops import LoopKernel
 from firebox.lowering.generate.nest import Nest
+from firebox.lowering.generate.scan import generate_scan, launch_scan, schedule_scan
+from firebox.lowering.generate.scatter import generate_scatter, launch_scatter, schedule_scatter
 from firebox.lowering.generate.scratch import cached_values, scratch_layout
+from firebox.lowering.generate.sort import generate_sort, launch_sort, schedule_sort
 from firebox.lowering.generate.templates import HOST, Kernels, Launch, Template, register_template
 from firebox.lowering.generate.units import unit_count
 from firebox.runtime.target import Target
@@ -18,6 +21,9 @@ def register_all() -> None:
     """Enter the templates of this package."""
     register_template("nd.pack", Template(HOST, lambda group, target: Schedule(HOST), _no_kernel, _no_launch))
     register_template("loops", Template("loops", loop_schedule, _loops, _launch_loops))
+    register_template("scan", Template("scan", schedule_scan, generate_scan, launch_scan))
+    register_template("nd.sort", Template("sort", schedule_sort, generate_sort, launch_sort))
+    register_template("nd.scatter_add", Template("scatter", schedule_scatter, generate_scatter, launch_scatter))
 
 
 def _no_kernel(

@@ -23,12 +23,12 @@ class Launch:
     Attributes:
         count: units of work.
         grain: units that a thread takes at a time.
-        scratch: bytes of scratch per thread.
+        scratch: bytes of scratch per thread; a multiple of 64 when symbolic.
     """
 
     count: DimLike
     grain: int
-    scratch: int = 0
+    scratch: DimLike = 0
 
 
 @dataclass(frozen=True)

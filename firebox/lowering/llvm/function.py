@@ -54,6 +54,13 @@ class ModuleText:
         self.target = target
         self.declarations: dict[str, str] = {}
         self.helpers: dict[str, str] = {}
+        self._metadata: list[str] = []
+
+    def metadata(self, node: str) -> str:
+        """The number of a metadata node, such as `{i32 1}`; equal nodes have one."""
+        if node not in self._metadata:
+            self._metadata.append(node)
+        return f"!{self._metadata.index(node)}"
 
     def helper(self, name: str, write: Callable[[], str]) -> str:
         """The name of a helper, written at its first use."""
@@ -66,6 +73,7 @@ class ModuleText:
         """The whole module."""
         parts = [f'target triple = "{self.target.triple}"', *functions, *self.helpers.values()]
         parts.append("\n".join(self.declarations[name] for name in sorted(self.declarations)))
+        parts.append("\n".join(f"!{number} = !{node}" for number, node in enumerate(self._metadata)))
         return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -44,7 +44,8 @@ def _constant(f: FunctionText, op: arith.ConstantOp) -> None:
     value = op.properties["value"]
     result = op.results[0]
     if isinstance(value, IntegerAttr):
-        f.define(result, str(value.value.data))
+        number = value.value.data
+        f.define(result, str(number) if f.shape(result)[0] != "i1" else "true" if number else "false")
     elif isinstance(value, FloatAttr):
         element, _ = f.shape(result)
         if element not in _FLOATS:

@@ -45,7 +45,7 @@ def _store(f: FunctionText, op: Operation) -> None:
     align, hint = ELEMENT_BYTES[element], ""
     nontemporal = op.properties.get("nontemporal")
     if isinstance(nontemporal, IntegerAttr) and nontemporal.value.data:
-        align, hint = align * f.shape(value)[1], f", !nontemporal !{f.module.nontemporal()}"
+        align, hint = align * f.shape(value)[1], f", !nontemporal {f.module.metadata('{i32 1}')}"
     f.line(f"store {f.type(value)} {f.value(value)}, ptr {pointer}, align {align}{hint}")
 
 

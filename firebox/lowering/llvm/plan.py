@@ -154,7 +154,7 @@ class _Entry:
             return
         for k, buffer in enumerate(op.buffers):
             out.line(f"store ptr {self.addresses[buffer]}, ptr {self._at('%table', 'ptr', str(k))}, align 8")
-        scratch = self._at(arena, "i8", self.expression(op.dim("at"))) if op.integer("scratch") else "null"
+        scratch = self._at(arena, "i8", self.expression(op.dim("at"))) if op.dim("scratch") != 0 else "null"
         grain = op.integer("grain")
         units = self.expression(count)
         if isinstance(count, int) and count <= grain:
@@ -162,7 +162,7 @@ class _Entry:
             return
         out.line(
             f"call void {parallel}(ptr %env, ptr @{op.kernel}, ptr %table, ptr %dims, i64 {units}, i64 {grain}, "
-            f"ptr {scratch}, i64 {op.integer('scratch')}, ptr %status)"
+            f"ptr {scratch}, i64 {self.expression(op.dim('scratch'))}, ptr %status)"
         )
 
     # ---- dims ----------------------------------------------------------------------------------------------------

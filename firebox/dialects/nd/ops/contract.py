@@ -3,6 +3,7 @@
 # Ops spell out their parameters where the base class has **params.
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -57,11 +58,7 @@ class Contract(NdOp):
     def infer(cls, lhs: Aval, rhs: Aval, spec: str, sizes: Shape) -> Aval:
         check_same_dtype(cls, lhs, rhs)
         check_dtype(cls, lhs, NUMBER)
-        parsed = parse_spec(spec)
-        extents = named_sizes(parsed, sizes)
-        for which, term, shape in (("left", parsed.lhs, lhs.shape), ("right", parsed.rhs, rhs.shape)):
-            _check_operand(which, term, shape, extents, spec)
-        return Aval(lhs.dtype, tuple(extents[name] for name in parsed.out))
+        return Aval(lhs.dtype, _result_shape(spec, sizes, lhs.shape, rhs.shape))
 
     @classmethod
     def evaluate(cls, lhs: Array, rhs: Array, spec: str, sizes: Shape) -> Array:
@@ -121,6 +118,15 @@ class Contract(NdOp):
         extents = named_sizes(parsed, sizes)
         work = dims.product(extents[name] for name in parsed.reduced)
         return 2.0 * work if isinstance(work, int) else 2.0 * 64
+
+
+@lru_cache(maxsize=16384)
+def _result_shape(spec: str, sizes: Shape, lhs: Shape, rhs: Shape) -> Shape:
+    parsed = parse_spec(spec)
+    extents = named_sizes(parsed, sizes)
+    for which, term, shape in (("left", parsed.lhs, lhs), ("right", parsed.rhs, rhs)):
+        _check_operand(which, term, shape, extents, spec)
+    return tuple(extents[name] for name in parsed.out)
 
 
 def named_sizes(spec: ContractSpec, sizes: Shape) -> Mapping[str, DimLike]:

@@ -3,6 +3,7 @@
 # Ops spell out their parameters where the base class has **params.
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,7 @@ class Slice(Movement):
 
     @classmethod
     def infer(cls, x: Aval, start: Shape, stop: Shape, step: Ints) -> Aval:
-        for what, entries in (("start", start), ("stop", stop), ("step", step)):
-            check_count(cls, what, entries, len(x.shape))
-        for axis, bounds in enumerate(zip(start, stop, x.shape, step, strict=True)):
-            _check_bounds(axis, *bounds)
-        return Aval(x.dtype, tuple(_steps(*bounds) for bounds in zip(start, stop, step, strict=True)))
+        return Aval(x.dtype, _sliced(x.shape, start, stop, step))
 
     @classmethod
     def evaluate(cls, x: Array, start: Shape, stop: Shape, step: Ints) -> Array:
@@ -82,6 +79,15 @@ class Slice(Movement):
                 ((6,), (0,), (6,), (7,)),
             ):
                 yield Sample((cases.values(rng, dtype, shape),), {"start": start, "stop": stop, "step": step})
+
+
+@lru_cache(maxsize=16384)
+def _sliced(shape: Shape, start: Shape, stop: Shape, step: Ints) -> Shape:
+    for what, entries in (("start", start), ("stop", stop), ("step", step)):
+        check_count(Slice, what, entries, len(shape))
+    for axis, bounds in enumerate(zip(start, stop, shape, step, strict=True)):
+        _check_bounds(axis, *bounds)
+    return tuple(_steps(*bounds) for bounds in zip(start, stop, step, strict=True))
 
 
 def _check_bounds(axis: int, start: DimLike, stop: DimLike, size: DimLike, step: int) -> None:

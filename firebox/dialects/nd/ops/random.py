@@ -96,7 +96,7 @@ def _halves(x: Array) -> tuple[Array, Array]:
     return x & np.uint64(0xFFFFFFFF), x >> np.uint64(32)
 
 
-def philox(counter: Sequence[Array], key: Sequence[Array]) -> tuple[Array, ...]:
+def philox(counter: Sequence[Any], key: Sequence[Any]) -> tuple[Any, ...]:
     """The four words of a Philox4x32-10 block; all words are u32 values held in u64 arrays, which broadcast."""
     c0, c1, c2, c3 = counter
     k0, k1 = key

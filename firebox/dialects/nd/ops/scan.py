@@ -136,7 +136,7 @@ class RunningExtreme(Scan):
         position = x.one("iota", shape=x.shape, axis=axis, dtype=dtypes.i64)
         taken = (x == y) | x.isnan()
         if reverse:
-            last = x.size_of(x.shape[axis] - 1).astype(dtypes.i64)
+            last = position.size_of(x.shape[axis] - 1)
             source = scanned(taken.where(position, last), "cummin", axis, True)
         else:
             source = scanned(taken.where(position, 0), "cummax", axis, False)

@@ -1,0 +1,180 @@
+"""Ahead of time: a function, a model or nd IR to an artifact for one or more targets, or to the text of any stage."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from firebox.errors import UserError
+from firebox.frontend import irtext
+from firebox.frontend.source import Source, trace
+from firebox.lowering.pipeline import PHASES, Lowered, Options, lower, run_to
+from firebox.runtime.artifact import Artifact, Build
+from firebox.runtime.code_cache import compile_image
+from firebox.runtime.llvm import compile_to_assembly, compile_to_object, llvm_version
+from firebox.runtime.pool import pool_image
+from firebox.runtime.program import Program
+from firebox.runtime.session import Model
+from firebox.runtime.target import Target
+from firebox.signature import Signature
+from firebox.version import VERSION
+
+Targets = str | Target | Sequence[str | Target]
+Kind = Literal["mlir", "kernels", "llvm", "asm", "object"]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+
+def compile(  # the builtin is not used here
+    function: Callable[..., Any],
+    inputs: str | Iterable[str] | Signature,
+    *,
+    target: Targets = "host",
+    path: str | os.PathLike[str] | None = None,
+    weights: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    name: str = "",
+    checkpoint: str = "keep-all",
+) -> Model:
+    """Compile a function or model for fixed input types, and write it as one file if a path is given.
+
+    Args:
+        function: called once on placeholders. Parameters and buffers that it reads become weights of the artifact.
+        inputs: names, element types and shapes of its arguments, such as ``"x: f32[b, 1, 8, 8], 1<=b<=4096"``.
+        target: what to compile for: presets (``host``, ``x86-64-v3``, ``aarch64``) or `Target` objects; one or several.
+        path: where to write the ``.fbox`` file.
+        weights: values for the model's parameters and buffers by path, or a safetensors file of them.
+        name: of the model; by default that of the function or class.
+        checkpoint: what gradients inside keep, a strategy of the pass `checkpoint`.
+
+    Returns:
+        The model, to be called on NumPy arrays. If no target runs on this machine, a call says so.
+
+    Raises:
+        UserError: the inputs do not fit the function, it updates state, or there is no such target.
+        OSError: the file cannot be written.
+    """
+    artifact = build(trace(function, inputs, weights, name), target, Options(checkpoint=checkpoint))
+    if path is not None:
+        artifact.write(path)
+    return Model(artifact)
+
+
+def export(
+    function: Callable[..., Any],
+    inputs: str | Iterable[str] | Signature,
+    path: str | os.PathLike[str] | None = None,
+) -> str:
+    """The function as MLIR text in the nd dialect, for people and other tools; `compile` and `firebox opt` read it.
+
+    Parameters and buffers that it reads are inputs, named by their paths, after the function's own.
+
+    Raises:
+        UserError: as `compile`. OSError: the file cannot be written.
+    """
+    text = irtext.print_module(trace(function, inputs).module)
+    if path is not None:
+        Path(path).write_text(text)
+    return text
+
+
+def build(source: Source, target: Targets = "host", options: Options | None = None) -> Artifact:
+    """Compile a source for one or more targets.
+
+    Raises:
+        UserError: no such target. FireboxError: the program cannot be compiled.
+    """
+    options = options or Options()
+    targets = parse_targets(target)
+    return Artifact(
+        name=source.name,
+        signature=source.signature,
+        builds=tuple(_build(source, item, options) for item in targets),
+        weights=source.weights,
+        nd=irtext.print_module(source.module),
+        options={"checkpoint": options.checkpoint},
+        pipeline=PHASES,
+        compiler={"name": "firebox", "version": VERSION, "llvm": llvm_version()},
+    )
+
+
+def emit(source: Source, kind: Kind, target: Targets = "host", options: Options | None = None) -> str | bytes:
+    """What a stage of the compiler makes: the text of the IR, of the kernels, LLVM IR, assembly; or an ELF object.
+
+    Raises:
+        UserError: no such kind or target, or several targets.
+    """
+    machine = _one(target)
+    if kind == "mlir":
+        return irtext.print_module(source.module)
+    if kind == "kernels":
+        return stage(source, "generate", machine, options)
+    text = lower(source.copy(), machine, options).text
+    if kind == "llvm":
+        return text
+    if kind == "asm":
+        return compile_to_assembly(text, machine)
+    if kind == "object":
+        return compile_to_object(text, machine)
+    raise UserError("nothing of this kind can be emitted", op="emit", expected=", ".join(KINDS), found=kind)
+
+
+def stage(source: Source, phase: str, target: Targets = "host", options: Options | None = None) -> str:
+    """The IR after a phase of the pipeline as text; after ``emit`` that is LLVM IR.
+
+    Raises:
+        UserError: no such phase or target, or several targets.
+    """
+    machine = _one(target)
+    if phase == "emit":
+        return lower(source.copy(), machine, options).text
+    return irtext.print_module(run_to(source.copy(), machine, phase, options))
+
+
+def parse_targets(target: Targets) -> list[Target]:
+    """The targets that a name, a comma-separated list of names, a `Target` or a sequence of them stands for.
+
+    Raises:
+        UserError: no such target, none, or one that is given twice.
+    """
+    items = target.split(",") if isinstance(target, str) else [target] if isinstance(target, Target) else list(target)
+    found = [item if isinstance(item, Target) else Target.parse(item.strip()) for item in items]
+    if not found or len(set(found)) != len(found):
+        raise UserError("give each target once", op="target", found=", ".join(map(str, items)))
+    return found
+
+
+def _one(target: Targets) -> Target:
+    found = parse_targets(target)
+    if len(found) > 1:
+        raise UserError("one target at a time", op="target", found=len(found))
+    return found[0]
+
+
+def _build(source: Source, target: Target, options: Options) -> Build:
+    lowered: Lowered = lower(source.copy(), target, options)
+    program = _dress(source, lowered.program)
+    return Build(target, program, compile_image([lowered.text], target), pool_image(target))
+
+
+def _dress(source: Source, program: Program) -> Program:
+    """The program with the source's names for its outputs, and source lines that are the same on every machine."""
+    kernels = tuple(replace(kernel, location=portable(kernel.location)) for kernel in program.kernels)
+    return replace(
+        program,
+        name=source.name,
+        outputs=source.signature.outputs,
+        kernels=kernels,
+        locations=tuple(map(portable, program.locations)),
+    )
+
+
+def portable(location: str) -> str:
+    """``file:line`` with the file's path from its outermost package on, so that equal sources give equal artifacts."""
+    file, colon, line = location.rpartition(":")
+    if not colon:
+        return location
+    path = Path(file)
+    root = path.parent
+    while (root / "__init__.py").exists():
+        root = root.parent
+    return f"{path.relative_to(root).as_posix()}:{line}"

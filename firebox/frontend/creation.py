@@ -1,0 +1,172 @@
+"""Making tensors of given shapes: filled, counting, diagonal. A filled tensor is a number that is broadcast, not memory."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from firebox import dtypes
+from firebox.dialects.nd.array import ArrayLike
+from firebox.dialects.nd.base import lookup
+from firebox.dims import Dim, DimLike
+from firebox.dtypes import DType, as_dtype
+from firebox.errors import ShapeError, UserError
+from firebox.frontend.functions import shape as shapes
+from firebox.frontend.tensor import Array, Tensor, as_device, as_tensor, from_array, wrap
+from firebox.frontend.trace import record, scalar_var
+
+Number = bool | int | float
+
+
+def as_shape(shape: Sequence[Any]) -> tuple[DimLike, ...]:
+    """Sizes given as arguments or as one tuple or list.
+
+    Raises:
+        ShapeError: a size that is negative or not an integer.
+    """
+    sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else tuple(shape)
+    for size in sizes:
+        if not isinstance(size, Dim) and (not hasattr(size, "__index__") or size.__index__() < 0):
+            raise ShapeError("not a shape", expected="sizes of 0 or more", found=sizes)
+    return tuple(s if isinstance(s, Dim) else int(s) for s in sizes)
+
+
+def full(shape: DimLike | Sequence[DimLike], value: Any, dtype: object = None, device: object = None) -> Tensor:
+    """A tensor of ``shape`` with ``value`` everywhere.
+
+    Args:
+        value: a number, or a 0-d tensor.
+        dtype: default is f32, i64 or bool by the value's kind.
+    """
+    sizes = as_shape(shape if isinstance(shape, tuple | list) else (shape,))
+    if isinstance(value, ArrayLike):
+        source = as_tensor(value)
+        return (source if dtype is None else source.astype(dtype)).broadcast_to(sizes)
+    kind = as_dtype(dtype) if dtype is not None else _default(value)
+    number = scalar_var(value, kind)
+    return wrap(record(lookup("nd.broadcast_to"), (number,), {"shape": sizes}, as_device(device))[0])
+
+
+def _default(value: Number) -> DType:
+    if isinstance(value, bool):
+        return dtypes.bool_
+    return dtypes.i64 if isinstance(value, int) else dtypes.f32
+
+
+def zeros(*shape: Any, dtype: object = None, device: object = None) -> Tensor:
+    """Zeros, f32 unless ``dtype`` says otherwise: ``zeros(2, 3)`` or ``zeros((2, 3))``."""
+    return full(as_shape(shape), 0, dtype or dtypes.f32, device)
+
+
+def ones(*shape: Any, dtype: object = None, device: object = None) -> Tensor:
+    """Ones, f32 unless ``dtype`` says otherwise."""
+    return full(as_shape(shape), 1, dtype or dtypes.f32, device)
+
+
+def empty(*shape: Any, dtype: object = None, device: object = None) -> Tensor:
+    """Zeros: there is no memory without values."""
+    return zeros(*shape, dtype=dtype, device=device)
+
+
+def full_like(x: Tensor, value: Any, dtype: object = None) -> Tensor:
+    """``value`` everywhere in the shape, type and device of ``x``."""
+    return full(x.shape, value, dtype or x.dtype, x.device)
+
+
+def zeros_like(x: Tensor, dtype: object = None) -> Tensor:
+    return full_like(x, 0, dtype)
+
+
+def ones_like(x: Tensor, dtype: object = None) -> Tensor:
+    return full_like(x, 1, dtype)
+
+
+empty_like = zeros_like
+
+
+def iota(shape: Sequence[DimLike], axis: int = 0, dtype: object = dtypes.i64, device: object = None) -> Tensor:
+    """The index along ``axis`` of every element."""
+    params = {"shape": as_shape(shape), "axis": axis, "dtype": as_dtype(dtype)}
+    return wrap(record(lookup("nd.iota"), (), params, as_device(device))[0])
+
+
+def arange(
+    start: float | Dim, stop: float | Dim | None = None, step: float = 1, dtype: object = None, device: object = None
+) -> Tensor:
+    """``start, start + step, ..`` up to but without ``stop``; i64 when all are integers, else f32.
+
+    Floats are computed in f64 as ``start + k * step`` and rounded once.
+
+    Raises:
+        UserError: ``step`` is 0.
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    if step == 0:
+        raise UserError("the step is 0", op="arange", expected="a step other than 0")
+    integers = not any(isinstance(v, float) for v in (first, last, step))
+    kind = as_dtype(dtype) if dtype is not None else (dtypes.i64 if integers else dtypes.f32)
+    if isinstance(first, Dim) or isinstance(last, Dim):
+        if first != 0 or step != 1 or isinstance(last, float):
+            raise UserError("a symbolic range starts at 0 and has step 1", op="arange", found=(first, last, step))
+        return iota((last,), 0, kind, device)
+    count = max(0, math.ceil((last - first) / step))
+    if integers:
+        counts = iota((count,), 0, dtypes.i64, device)
+        return _affine(counts, int(first), int(step)).astype(kind)
+    return _affine(iota((count,), 0, dtypes.f64, device), float(first), float(step)).astype(kind)
+
+
+def _affine(counts: Tensor, first: Any, step: Any) -> Tensor:
+    scaled = counts if step == 1 else counts * step
+    return scaled if first == 0 else scaled + first
+
+
+def linspace(start: float, stop: float, num: int = 50, dtype: object = None, device: object = None) -> Tensor:
+    """``num`` values from ``start`` to ``stop``, both included, equally spaced; f32 unless ``dtype`` says otherwise."""
+    if num < 0:
+        raise ShapeError("a negative number of values", op="linspace", expected="0 or more", found=num)
+    counts = iota((num,), 0, dtypes.f64, device)
+    step = (float(stop) - float(start)) / (num - 1) if num > 1 else 0.0
+    values = counts * step + float(start)
+    exact = (counts == float(num - 1)).where(float(stop), values) if num > 1 else values
+    return exact.astype(dtype or dtypes.f32)
+
+
+def eye(n: int, m: int | None = None, k: int = 0, dtype: object = None, device: object = None) -> Tensor:
+    """Ones on the diagonal ``k`` (above the main one when positive) of an n x m matrix of zeros."""
+    rows, columns = _grid(n, m, device)
+    return (columns == rows + k).astype(dtype or dtypes.f32)
+
+
+def tri(n: int, m: int | None = None, k: int = 0, dtype: object = None, device: object = None) -> Tensor:
+    """Ones at and below the diagonal ``k``."""
+    rows, columns = _grid(n, m, device)
+    return (columns <= rows + k).astype(dtype or dtypes.f32)
+
+
+def _grid(n: int, m: int | None, device: object) -> tuple[Tensor, Tensor]:
+    return iota((n, 1), 0, device=device), iota((1, n if m is None else m), 1, device=device)
+
+
+def from_numpy(array: Array, device: object = None) -> Tensor:
+    """A tensor over a C-contiguous array's memory, without a copy; the array must not be written any more."""
+    return from_array(array, as_device(device), copy=False)
+
+
+def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
+    """Coordinates of a grid from 1-D arrays; ``"xy"`` swaps the first two dims, as in NumPy, ``"ij"`` does not.
+
+    Raises:
+        UserError: another indexing. ShapeError: an array that is not 1-D.
+    """
+    if indexing not in ("xy", "ij"):
+        raise UserError("no such indexing", op="meshgrid", expected="xy or ij", found=repr(indexing))
+    for array in arrays:
+        if array.rank != 1:
+            raise ShapeError("takes 1-D arrays", op="meshgrid", expected="1 dim", found=array.shape)
+    sizes = tuple(a.shape[0] for a in arrays)
+    count = len(arrays)
+    grids = [a.reshape((1,) * k + (-1,) + (1,) * (count - k - 1)).broadcast_to(sizes) for k, a in enumerate(arrays)]
+    return [g.swapaxes(0, 1) for g in grids] if indexing == "xy" and count > 1 else grids
+
+
+tril, triu = shapes.tril, shapes.triu

@@ -1,0 +1,101 @@
+"""Every function that layers are made of, under one name: ``from firebox.nn import functional as F``."""
+
+from firebox.frontend.functions.activations import (
+    celu,
+    elu,
+    gelu,
+    glu,
+    hard_sigmoid,
+    hard_swish,
+    hard_tanh,
+    leaky_relu,
+    log_sigmoid,
+    mish,
+    prelu,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    softplus,
+    softsign,
+    tanh,
+)
+from firebox.frontend.functions.attention import causal_mask, scaled_dot_product_attention
+from firebox.frontend.functions.convolution import conv1d, conv2d, conv_transpose2d
+from firebox.frontend.functions.dropout import dropout
+from firebox.frontend.functions.linear_algebra import (
+    dot,
+    einsum,
+    linear,
+    matmul,
+    norm,
+    outer,
+    tensordot,
+    vecdot,
+)
+from firebox.frontend.functions.losses import (
+    bce_with_logits,
+    binary_cross_entropy,
+    cross_entropy,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    smooth_l1_loss,
+    soft_cross_entropy,
+)
+from firebox.frontend.functions.normalization import (
+    batch_norm,
+    batch_statistics,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    log_softmax,
+    logsumexp,
+    mean,
+    normalize,
+    rms_norm,
+    softmax,
+    std,
+    var,
+)
+from firebox.frontend.functions.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
+from firebox.frontend.functions.shape import (
+    allclose,
+    argsort,
+    chunk,
+    clip,
+    concat,
+    diagonal,
+    embedding,
+    flip,
+    isclose,
+    narrow,
+    one_hot,
+    pad,
+    repeat,
+    roll,
+    sort,
+    split,
+    stack,
+    tile,
+    topk,
+    tril,
+    triu,
+    unbind,
+    where,
+)
+
+__all__ = [
+    "adaptive_avg_pool2d", "allclose", "argsort", "avg_pool2d", "batch_norm", "batch_statistics", "bce_with_logits",
+    "binary_cross_entropy", "causal_mask", "celu", "chunk", "clip", "concat", "conv1d", "conv2d", "conv_transpose2d",
+    "cross_entropy", "diagonal", "dot", "dropout", "einsum", "elu", "embedding", "flip", "gelu", "glu", "group_norm",
+    "hard_sigmoid", "hard_swish", "hard_tanh", "huber_loss", "instance_norm", "isclose", "kl_div", "l1_loss",
+    "layer_norm", "leaky_relu", "linear", "log_sigmoid", "log_softmax", "logsumexp", "matmul", "max_pool2d", "mean",
+    "mish", "mse_loss", "narrow", "nll_loss", "norm", "normalize", "one_hot", "outer", "pad", "prelu", "relu", "relu6",
+    "repeat", "rms_norm", "roll", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss",
+    "soft_cross_entropy", "softmax", "softplus", "softsign", "sort", "split", "stack", "std", "tanh", "tensordot",
+    "tile", "topk", "tril", "triu", "unbind", "var", "vecdot", "where",
+]  # fmt: skip

@@ -1,0 +1,510 @@
+"""Functions of functions: derivatives, batching, recomputation. Each records one region op that holds the traced function."""
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from firebox.dialects.nd.aval import Aval
+from firebox.dialects.nd.base import lookup
+from firebox.dialects.nd.transform import CheckpointOp, CustomVjpOp, GradOp, JvpOp, VmapOp
+from firebox.errors import DTypeError, ShapeError, TraceError, UserError
+from firebox.frontend import tree
+from firebox.frontend.creation import eye, zeros_like
+from firebox.frontend.slots import Slot
+from firebox.frontend.tensor import Tensor, as_tensor, static_shape, wrap
+from firebox.frontend.trace import (
+    STATE,
+    CallNode,
+    Region,
+    RegionNode,
+    Trace,
+    Var,
+    intern,
+    next_number,
+    record,
+    record_region,
+    scalar_var,
+)
+from firebox.frontend.tree import TreeDef
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+# ---- tracing a function ------------------------------------------------------------------------------------------
+
+
+class Traced:
+    """A function traced on placeholders.
+
+    Attributes:
+        region: from the placeholders to the outputs, then to what was written to cells.
+        leaves, structure: the outputs and how they were nested.
+        slots: the cells that were written.
+    """
+
+    def __init__(self, function: Callable[[], Any], placeholders: Sequence[Var], op: str, front: int | None = None) -> None:
+        """Args:
+        function: calls the function on the placeholders.
+        front: number of leading outputs that must be floats to be differentiated; None for no such demand.
+        """
+        trace, grad, since = Trace(STATE.trace), STATE.grad, next_number()
+        STATE.trace, STATE.grad = trace, True
+        try:
+            self.leaves, self.structure = tree.flatten(function())
+            self.outputs = [as_tensor(v)._var for v in self.leaves]
+        finally:
+            STATE.trace, STATE.grad = trace.parent, grad
+        written = [(slot, value) for slot, value in trace.writes.items() if value is not None]
+        self.slots = [slot for slot, _ in written]
+        self.emptied = [slot for slot, value in trace.writes.items() if value is None]
+        self.region = Region(placeholders, [*self.outputs, *(value for _, value in written)], since)
+        self.op = op
+
+    def finish(self, results: Sequence[Var]) -> Any:
+        """Write the cells, and return the outputs in their structure; results are those of the region's outputs."""
+        count = len(self.outputs)
+        for slot, value in zip(self.slots, results[count:], strict=True):
+            slot.set(value)
+        for slot in self.emptied:
+            slot.set(None)
+        return tree.unflatten(self.structure, [wrap(v) for v in results[:count]])
+
+    def forbid_writes(self) -> None:
+        if self.slots or self.emptied:
+            hint = "compute the new value outside, or return it"
+            raise TraceError("a cell is written inside the function", op=self.op, found="a write", hint=hint)
+
+
+def placeholder(aval: Aval, like: Var, tracked: bool = True) -> Var:
+    """A value that is known only where the traced function is used."""
+    return Var(intern(aval), like.device, tracked=tracked and aval.dtype.is_float)
+
+
+class Arguments:
+    """Positional arguments of which some, by number, are traced by: their tensors become placeholders.
+
+    Attributes:
+        leaves: the tensors that were given.
+        structures: for each traced argument.
+    """
+
+    def __init__(self, args: Sequence[Any], argnums: Sequence[int], op: str) -> None:
+        self.args = list(args)
+        self.argnums = argnums
+        self.op = op
+        self.structures: list[TreeDef] = []
+        self.leaves: list[Tensor] = []
+        self.slots: list[Slot | None] = []
+        for number in argnums:
+            if not -len(args) <= number < len(args):
+                raise UserError("no such argument", op=op, expected=f"0 to {len(args) - 1}", found=number)
+            self._add(args[number])
+
+    def _add(self, value: Any) -> None:
+        if hasattr(value, "named_parameters"):
+            value = {name: p for name, p in value.named_parameters() if p.requires_grad}
+        leaves, structure = tree.flatten(value)
+        self.structures.append(structure)
+        for leaf in leaves:
+            self.leaves.append(as_tensor(leaf))
+            self.slots.append(getattr(leaf, "slot", None))
+
+    def check_floats(self) -> None:
+        """Raises DTypeError where a leaf cannot be differentiated by."""
+        for leaf in self.leaves:
+            if not leaf.dtype.is_float:
+                hint = "cast it, or choose other argnums"
+                expected = "float tensors"
+                raise DTypeError("derivatives are by floats only", op=self.op, expected=expected, found=leaf.aval, hint=hint)
+
+    def call(self, function: Callable[..., Any], placeholders: Sequence[Var], kwargs: dict[str, Any]) -> Any:
+        """Call the function with placeholders in place of the leaves; cells hold them, so modules see them."""
+        args = list(self.args)
+        values = iter(placeholders)
+        slots = iter(self.slots)
+        for number, structure in zip(self.argnums, self.structures, strict=True):
+            vars_ = list(itertools.islice(values, structure.size))
+            owners = list(itertools.islice(slots, structure.size))
+            for slot, var in zip(owners, vars_, strict=True):
+                if slot is not None:
+                    assert STATE.trace is not None
+                    STATE.trace.reads[slot] = var
+            if not hasattr(args[number], "named_parameters"):
+                tensors = [wrap(v) for v in vars_]
+                args[number] = tree.unflatten(structure, tensors)
+        return function(*args, **kwargs)
+
+    def unflatten(self, values: Sequence[Tensor]) -> list[Any]:
+        """Values in the structure of each traced argument."""
+        position = iter(values)
+        return [tree.unflatten(s, list(itertools.islice(position, s.size))) for s in self.structures]
+
+
+def _region_results(op: Any, operands: Sequence[Var], params: dict[str, Any], results: Sequence[Aval], *traced: Region) -> list[Var]:
+    flows = any(v.tracked for v in operands) or any(v.tracked for r in traced for v in r.captures)
+    node = RegionNode(op, tuple(operands), params, results, traced, flows and STATE.grad)
+    node.cut = flows and not STATE.grad
+    return record_region(node, _device(operands, traced))
+
+
+def _device(operands: Sequence[Var], regions: Sequence[Region]) -> Any:
+    everything = [*operands, *(v for r in regions for v in (*r.captures, *r.outputs))]
+    return next(v.device for v in everything if v.device is not None)
+
+
+def _avals(values: Sequence[Var]) -> tuple[Aval, ...]:
+    return tuple(v.aval for v in values)
+
+
+# ---- reverse mode ------------------------------------------------------------------------------------------------
+
+
+def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns the value of ``function`` and its derivatives by some of its arguments.
+
+    Args:
+        function: returns a float of one element, or with ``has_aux`` a pair of that and anything else.
+        argnums: which positional arguments: nested tensors, or a module (then the derivatives are a dict by path).
+
+    Raises:
+        DTypeError: by or of something that is not floating. ShapeError: the value has more than one element.
+    """
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        given = Arguments(args, numbers, "grad")
+        given.check_floats()
+        leaves = [t._var for t in given.leaves]
+        places = [placeholder(v.aval, v) for v in leaves]
+
+        def call() -> Any:
+            result = given.call(function, places, kwargs)
+            loss, aux = result if has_aux else (result, None)
+            return _scalar(loss), aux
+
+        traced = Traced(call, places, "grad")
+        loss = traced.outputs[0]
+        seed = scalar_var(1.0, loss.aval.dtype)
+        operands = [*leaves, _ones(seed, loss)]
+        outputs = _avals(traced.region.outputs)
+        params = {"wrt": len(leaves), "seeds": 1}
+        results = _region_results(GradOp, operands, params, (*_avals(leaves), *outputs), traced.region)
+        value, aux = traced.finish(results[len(leaves) :])
+        grads = given.unflatten([wrap(v) for v in results[: len(leaves)]])
+        gradient = grads[0] if isinstance(argnums, int) else tuple(grads)
+        return ((value, aux) if has_aux else value), gradient
+
+    return wrapped
+
+
+def _scalar(loss: Any) -> Tensor:
+    value = as_tensor(loss)
+    if not value.dtype.is_float:
+        raise DTypeError("only floats have derivatives", op="grad", expected="a float", found=value.aval)
+    if value.aval.size != 1:
+        hint = "reduce it (mean, sum), or use fb.vjp or fb.jacobian"
+        raise ShapeError("the function must return one number", op="grad", expected="one element", found=value.aval, hint=hint)
+    return value
+
+
+def _ones(one: Var, like: Var) -> Var:
+    if like.aval.shape == ():
+        return one
+    return record(lookup("nd.broadcast_to"), (one,), {"shape": like.aval.shape}, like.device)[0]
+
+
+def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns the derivatives of ``function`` by some of its arguments (with ``has_aux``: and the aux)."""
+    both = value_and_grad(function, argnums, has_aux)
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return wrapped
+
+
+def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """The value at ``primals``, and the function from cotangents of the value to a tuple of cotangents of the primals."""
+    given = Arguments(primals, range(len(primals)), "vjp")
+    given.check_floats()
+    leaves = [t._var for t in given.leaves]
+    places = [placeholder(v.aval, v) for v in leaves]
+    traced = Traced(lambda: given.call(function, places, {}), places, "vjp")
+    traced.forbid_writes()
+    for output in traced.outputs:
+        if not output.aval.dtype.is_float:
+            raise DTypeError("only floats have derivatives", op="vjp", expected="float results", found=output.aval)
+    call = CallNode(leaves, traced.region, _avals(traced.outputs), _flows(leaves, traced))
+    value = tree.unflatten(traced.structure, [wrap(v) for v in record_region(call, _device(leaves, (traced.region,)))])
+
+    def pullback(cotangents: Any) -> tuple[Any, ...]:
+        seeds = _fitting(cotangents, traced, "vjp")
+        params = {"wrt": len(leaves), "seeds": len(seeds)}
+        avals = (*_avals(leaves), *_avals(traced.outputs))
+        results = _region_results(GradOp, [*leaves, *seeds], params, avals, traced.region)
+        return tuple(given.unflatten([wrap(v) for v in results[: len(leaves)]]))
+
+    return value, pullback
+
+
+def _flows(operands: Sequence[Var], traced: Traced) -> bool:
+    return STATE.grad and any(v.tracked for v in (*operands, *traced.region.captures))
+
+
+def _fitting(values: Any, traced: Traced, op: str) -> list[Var]:
+    """Cotangents in the structure of the outputs, cast to their types."""
+    leaves, structure = tree.flatten(values)
+    if structure != traced.structure:
+        raise UserError("the cotangents differ in structure from the results", op=op, found=values)
+    found = []
+    for leaf, output in zip(leaves, traced.outputs, strict=True):
+        value = as_tensor(leaf).astype(output.aval.dtype)
+        if value.shape != output.aval.shape:
+            raise ShapeError("a cotangent does not fit its result", op=op, expected=output.aval, found=value.aval)
+        found.append(value._var)
+    return found
+
+
+# ---- forward mode ------------------------------------------------------------------------------------------------
+
+
+def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """The value at ``primals`` and its derivative in the direction ``tangents``; results that are no floats have tangent 0."""
+    given = Arguments(primals, range(len(primals)), "jvp")
+    given.check_floats()
+    directions = Arguments(tangents, range(len(tangents)), "jvp")
+    leaves = [t._var for t in given.leaves]
+    if [s for s in directions.structures] != given.structures:
+        raise UserError("the tangents differ in structure from the primals", op="jvp")
+    moves = [t.astype(v.aval.dtype)._var for t, v in zip(directions.leaves, leaves, strict=True)]
+    for move, leaf in zip(moves, leaves, strict=True):
+        if move.aval.shape != leaf.aval.shape:
+            raise ShapeError("a tangent does not fit its primal", op="jvp", expected=leaf.aval, found=move.aval)
+    places = [placeholder(v.aval, v) for v in leaves]
+    traced = Traced(lambda: given.call(function, places, {}), places, "jvp")
+    outputs = traced.region.outputs
+    order = sorted(range(len(traced.outputs)), key=lambda k: not outputs[k].aval.dtype.is_float)
+    order += range(len(traced.outputs), len(outputs))
+    seeds = sum(v.aval.dtype.is_float for v in traced.outputs)
+    region = Region(places, [outputs[k] for k in order])
+    avals = _avals(region.outputs)
+    params = {"wrt": len(leaves), "seeds": seeds}
+    results = _region_results(JvpOp, [*leaves, *moves], params, (*avals, *avals[:seeds]), region)
+    by_position = dict(zip(order, results, strict=False))
+    values = [by_position[k] for k in range(len(outputs))]
+    moved = dict(zip(order[:seeds], results[len(avals) :], strict=True))
+    derivative = [wrap(moved[k]) if k in moved else zeros_like(wrap(values[k])) for k in range(len(traced.outputs))]
+    return traced.finish(values), tree.unflatten(traced.structure, derivative)
+
+
+# ---- batching ----------------------------------------------------------------------------------------------------
+
+
+def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+    """``function`` for every slice of its arguments at once.
+
+    Args:
+        in_axes: which axis of the arguments is mapped; None for an argument that is the same for all. One value for all
+            arguments, or a tuple with one for each, which may be nested like the argument.
+        out_axes: where the mapped axis goes in the results.
+
+    Random numbers drawn inside are the same for every slice. Cells cannot be written inside.
+
+    Raises:
+        ShapeError: the mapped axes differ in size. UserError: nothing is mapped.
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = tree.flatten(args)
+        prefix = in_axes if isinstance(in_axes, list | tuple) else (in_axes,) * len(args)
+        axes = tree.broadcast_prefix(tuple(prefix), structure, "in_axes")
+        mapped = [(as_tensor(v), a) for v, a in zip(leaves, axes, strict=True) if a is not None]
+        if not mapped:
+            raise UserError("nothing is mapped over", op="vmap", expected="an axis for at least one argument", found=in_axes)
+        normal = [_axis(t, a) for t, a in mapped]
+        size = mapped[0][0].shape[normal[0]]
+        for (value, _), axis in zip(mapped, normal, strict=True):
+            if value.shape[axis] != size:
+                found = f"{value.aval} along axis {axis}"
+                raise ShapeError("the mapped axes differ in size", op="vmap", expected=f"size {size}", found=found)
+        operands = [t._var for t, _ in mapped]
+        places = [placeholder(_without(v.aval, k), v, v.tracked) for v, k in zip(operands, normal, strict=True)]
+        inner = iter([wrap(v) for v in places])
+        filled = [leaf if axis is None else next(inner) for leaf, axis in zip(leaves, axes, strict=True)]
+        traced = Traced(lambda: function(*tree.unflatten(structure, filled), **kwargs), places, "vmap")
+        traced.forbid_writes()
+        positions = tree.broadcast_prefix(out_axes, traced.structure, "out_axes")
+        outs = [a % (v.aval.rank + 1) for a, v in zip(positions, traced.outputs, strict=True)]
+        avals = [_with(v.aval, k, size) for v, k in zip(traced.outputs, outs, strict=True)]
+        params = {"in_axes": tuple(normal), "out_axes": tuple(outs), "size": (size,)}
+        return traced.finish(_region_results(VmapOp, operands, params, avals, traced.region))
+
+    return wrapped
+
+
+def _axis(value: Tensor, axis: int) -> int:
+    if not -value.rank <= axis < value.rank:
+        expected = f"an axis of {value.aval}"
+        raise ShapeError("no such axis to map over", op="vmap", expected=expected, found=axis, hint="in_axes=None for it")
+    return axis % value.rank
+
+
+def _without(aval: Aval, axis: int) -> Aval:
+    return Aval(aval.dtype, aval.shape[:axis] + aval.shape[axis + 1 :])
+
+
+def _with(aval: Aval, axis: int, size: Any) -> Aval:
+    return Aval(aval.dtype, (*aval.shape[:axis], size, *aval.shape[axis:]))
+
+
+def jacobian(function: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
+    """The matrix of derivatives of every result by every element of one argument: shape ``result.shape + argument.shape``.
+
+    Nested results and arguments give nested matrices (results outside). One backward, batched over the results' elements.
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        def of_one(value: Any) -> Any:
+            return function(*args[:argnums], value, *args[argnums + 1 :], **kwargs)
+
+        value, pullback = vjp(of_one, args[argnums])
+        outputs, structure = tree.flatten(value)
+        rows = [_rows(pullback, outputs, structure, k) for k in range(len(outputs))]
+        return tree.unflatten(structure, rows)
+
+    return wrapped
+
+
+def _rows(pullback: Callable[[Any], tuple[Any, ...]], outputs: Sequence[Tensor], structure: TreeDef, k: int) -> Any:
+    """The derivatives of output ``k``: a pullback of each of its unit vectors."""
+    shape = static_shape(outputs[k].aval)
+    size = outputs[k].size
+    assert isinstance(size, int)
+
+    def of_unit(unit: Tensor) -> Any:
+        seeds = [unit.reshape(shape) if j == k else zeros_like(o) for j, o in enumerate(outputs)]
+        return pullback(tree.unflatten(structure, seeds))[0]
+
+    units = eye(size, dtype=outputs[k].dtype, device=outputs[k].device)
+    return tree.map_leaves(lambda rows: rows.reshape((*shape, *rows.shape[1:])), vmap(of_unit)(units))
+
+
+def hessian(function: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
+    """The matrix of second derivatives of a function with one number as its result."""
+    return jacobian(grad(function, argnums), argnums)
+
+
+# ---- recomputation and own derivatives -----------------------------------------------------------------------------
+
+
+def checkpoint(function: F) -> F:
+    """The same function, whose inside a derivative computes again instead of keeping it in memory."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = tree.flatten(args)
+        where = [k for k, v in enumerate(leaves) if isinstance(v, Tensor)]
+        operands = [as_tensor(leaves[k])._var for k in where]
+        places = [placeholder(v.aval, v, v.tracked) for v in operands]
+        filled = list(leaves)
+        for k, var in zip(where, places, strict=True):
+            filled[k] = wrap(var)
+        traced = Traced(lambda: function(*tree.unflatten(structure, filled), **kwargs), places, "checkpoint")
+        avals = _avals(traced.region.outputs)
+        return traced.finish(_region_results(CheckpointOp, operands, {}, avals, traced.region))
+
+    return wrapped  # type: ignore[return-value]
+
+
+class custom_vjp:
+    """A function with a derivative of its own: decorate it, then give the two parts with `defvjp`.
+
+    ``forward(*args)`` returns the value and residuals; ``backward(residuals, cotangent)`` returns a cotangent for each
+    argument (None for none).
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self._forward: Callable[..., Any] | None = None
+        self._backward: Callable[..., Any] | None = None
+        functools.update_wrapper(self, function)
+
+    def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
+        """Set the two parts."""
+        self._forward, self._backward = forward, backward
+
+    def __call__(self, *args: Any) -> Any:
+        if self._forward is None or self._backward is None:
+            raise UserError("no derivative is set", op="custom_vjp", hint="call f.defvjp(forward, backward)")
+        leaves, structure = tree.flatten(args)
+        where = [k for k, v in enumerate(leaves) if isinstance(v, Tensor)]
+        operands = [as_tensor(leaves[k])._var for k in where]
+        places = [placeholder(v.aval, v) for v in operands]
+        filled = list(leaves)
+        for k, var in zip(where, places, strict=True):
+            filled[k] = wrap(var)
+        traced = Traced(lambda: self._checked_forward(structure, filled), places, "custom_vjp")
+        traced.forbid_writes()
+        value_def, residual_def = traced.structure.children
+        count = value_def.size
+        values, residuals = traced.outputs[:count], traced.outputs[count:]
+        cotangents = [placeholder(v.aval, v) for v in (*residuals, *values)]
+        back = Traced(
+            lambda: self._cotangents(residual_def, value_def, cotangents, leaves, where, structure), cotangents, "custom_vjp"
+        )
+        back.forbid_writes()
+        results = _region_results(
+            CustomVjpOp, operands, {"results": count}, _avals(values), traced.region, back.region
+        )
+        return tree.unflatten(value_def, [wrap(v) for v in results])
+
+    def _checked_forward(self, structure: TreeDef, filled: Sequence[Any]) -> Any:
+        assert self._forward is not None
+        result = self._forward(*tree.unflatten(structure, filled))
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise UserError("forward must return a pair", op="custom_vjp", expected="(value, residuals)", found=type(result))
+        return result
+
+    def _cotangents(
+        self,
+        residual_def: TreeDef,
+        value_def: TreeDef,
+        places: Sequence[Var],
+        leaves: Sequence[Any],
+        where: Sequence[int],
+        structure: TreeDef,
+    ) -> list[Tensor]:
+        """What backward returns, one for each tensor among the arguments, of its type."""
+        assert self._backward is not None
+        tensors = [wrap(v) for v in places]
+        split = residual_def.size
+        residuals = tree.unflatten(residual_def, tensors[:split])
+        returned = self._backward(residuals, tree.unflatten(value_def, tensors[split:]))
+        parts = returned if isinstance(returned, tuple) else (returned,)
+        if len(parts) != len(structure.children):
+            expected = f"{len(structure.children)}, one for each argument"
+            raise UserError("wrong number of cotangents", op="custom_vjp", expected=expected, found=len(parts))
+        flat: list[Any] = []
+        for part, child in zip(parts, structure.children, strict=True):
+            flat.extend([None] * child.size if part is None else tree.flatten(part)[0])
+        return [_cotangent(flat[k], as_tensor(leaves[k])) for k in where]
+
+
+def _cotangent(value: Any, like: Tensor) -> Tensor:
+    if value is None:
+        return zeros_like(like)
+    given = as_tensor(value).astype(like.dtype)
+    if given.shape != like.shape:
+        raise ShapeError("a cotangent does not fit its argument", op="custom_vjp", expected=like.aval, found=given.aval)
+    return given
+
+
+def stop_gradient(value: Any) -> Any:
+    """The same tensors without derivatives."""
+    return tree.map_leaves(lambda v: v.detach() if isinstance(v, Tensor) else v, value)

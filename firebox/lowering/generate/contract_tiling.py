@@ -1,0 +1,96 @@
+"""`Tiling`: the schedule of a contraction in terms of its loops: register tile, blocks, units of work."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from firebox import dims
+from firebox.dialects.nd.schedule import Schedule
+from firebox.dims import DimLike
+from firebox.lowering.generate.contract_problem import Problem
+from firebox.lowering.generate.nest import Loop
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How the loops of a contraction are cut.
+
+    A unit of work is one block of the result. Within it, register tiles follow each other: `rows` x `columns` sums that stay
+    in registers while the reduced loops run.
+
+    Attributes:
+        problem: the contraction.
+        lane: the loop along the lanes; None for scalar code.
+        lanes: elements of a vector.
+        vectors: vectors of a register tile along the lanes.
+        rows: (loop, its rows in a register tile), outermost first.
+        blocks: turns of a loop in one block; loops that are not cut are missing.
+        unroll: turns of the innermost reduced loop that are written out.
+        pack: operands that are copied to scratch.
+    """
+
+    problem: Problem
+    lane: Loop | None
+    lanes: int
+    vectors: int
+    rows: tuple[tuple[Loop, int], ...]
+    blocks: Mapping[str, int]
+    unroll: int
+    pack: tuple[int, ...]
+
+    @classmethod
+    def of(cls, problem: Problem, schedule: Schedule) -> "Tiling":
+        """Read a schedule."""
+        lane = problem.loop(schedule.lane) if schedule.lane else None
+        names = schedule.rows.split(",") if schedule.rows else []
+        *counts, columns = schedule.tile or (1,)
+        rows = tuple((problem.loop(name), count) for name, count in zip(names, counts, strict=True))
+        vectors = max(1, columns // schedule.lanes)
+        blocks = dict(_parse(part) for part in schedule.blocks.split(",") if part)
+        return cls(problem, lane, schedule.lanes, vectors, rows, blocks, schedule.unroll, schedule.pack)
+
+    @property
+    def columns(self) -> int:
+        """Elements of a register tile along the lanes."""
+        return self.lanes * self.vectors
+
+    def block(self, loop: Loop) -> DimLike:
+        """Turns of a loop in one block."""
+        size = self.blocks.get(loop.name, loop.extent)
+        return loop.extent if isinstance(loop.extent, int) and isinstance(size, int) and size > loop.extent else size
+
+    def whole(self, loop: Loop) -> bool:
+        """The loop is not cut into blocks."""
+        return self.block(loop) == loop.extent
+
+    @property
+    def unit_loops(self) -> list[Loop]:
+        """The loops that are cut into blocks."""
+        return [loop for loop in self.problem.out if not self.whole(loop)]
+
+    def unit_extent(self, loop: Loop) -> DimLike:
+        """Number of blocks of a loop."""
+        return dims.ceildiv(loop.extent, self.block(loop))
+
+    @property
+    def units(self) -> DimLike:
+        """Number of units of work; 0 when the result is empty."""
+        if any(loop.extent == 0 for loop in self.problem.out):
+            return 0
+        return dims.product(self.unit_extent(loop) for loop in self.unit_loops)
+
+    def row_offsets(self, counts: tuple[int, ...]) -> list[dict[str, int]]:
+        """The rows of a register tile as offsets along their loops, in order."""
+        offsets: list[dict[str, int]] = [{}]
+        for (loop, _), count in zip(self.rows, counts, strict=True):
+            offsets = [{**before, loop.name: k} for before in offsets for k in range(count)]
+        return offsets
+
+
+def _parse(part: str) -> tuple[str, int]:
+    name, _, size = part.partition(":")
+    return name, int(size)
+
+
+def blocks_text(blocks: Mapping[str, int]) -> str:
+    """Blocks as they stand in a schedule."""
+    return ",".join(f"{name}:{size}" for name, size in blocks.items())
