@@ -1,0 +1,87 @@
+"""Firebox: tensors, automatic differentiation, modules and optimizers on a compiler of its own.
+
+    import firebox as fb
+
+Public names are loaded when they are first used, so that ``import firebox.runtime`` loads no compiler.
+"""
+
+import importlib
+from typing import Any
+
+from firebox.version import VERSION as __version__
+
+_FRONTEND = "firebox.frontend."
+_FUNCTIONS = _FRONTEND + "functions."
+
+_BY_MODULE: dict[str, str] = {
+    "firebox.dims": "dim",
+    "firebox.dtypes": "DType",
+    "firebox.errors": """ArtifactError CompilerError DeviceError DTypeError FireboxError IndexRangeError InputError ShapeError
+        TraceError UserError""",
+    "firebox.runtime.device": "Device devices",
+    "firebox.signature": "TensorSpec",
+    _FRONTEND + "aot": "compile export",
+    _FRONTEND + "cells": "Buffer Cell Flat Param",
+    _FRONTEND + "creation": """arange empty empty_like eye from_numpy full full_like iota linspace meshgrid ones ones_like
+        tri zeros zeros_like""",
+    _FRONTEND + "devices": "current_device set_default_device",
+    _FRONTEND + "execute": "flush",
+    _FRONTEND + "grad_mode": "enable_grad is_grad_enabled no_grad",
+    _FRONTEND + "jit": "jit spec",
+    _FRONTEND + "random": "Generator manual_seed rand randn",
+    _FRONTEND + "stats": "reset_stats stats",
+    _FRONTEND + "tensor": "Tensor from_dlpack tensor",
+    _FRONTEND + "transform": """checkpoint custom_vjp grad hessian jacobian jvp stop_gradient value_and_grad vjp vmap""",
+    _FUNCTIONS + "activations": """celu elu gelu glu hard_sigmoid hard_swish hard_tanh leaky_relu log_sigmoid mish prelu relu
+        relu6 selu sigmoid silu softplus softsign tanh""",
+    _FUNCTIONS + "attention": "causal_mask scaled_dot_product_attention",
+    _FUNCTIONS + "convolution": "conv1d conv2d conv_transpose2d",
+    _FUNCTIONS + "linear_algebra": "dot einsum linear matmul norm outer tensordot vecdot",
+    _FUNCTIONS + "losses": """bce_with_logits binary_cross_entropy cross_entropy huber_loss kl_div l1_loss mse_loss nll_loss
+        smooth_l1_loss soft_cross_entropy""",
+    _FUNCTIONS + "normalization": """batch_norm batch_statistics group_norm instance_norm layer_norm log_softmax logsumexp
+        mean normalize rms_norm softmax std var""",
+    _FUNCTIONS + "pooling": "adaptive_avg_pool2d avg_pool2d max_pool2d",
+    _FUNCTIONS + "shape": """allclose argsort chunk clip concat diagonal embedding flip isclose narrow one_hot pad repeat
+        roll sort split stack tile topk tril triu unbind where""",
+    _FRONTEND + "elementwise": """abs absolute add all amax amin any argmax argmin ceil cos cumprod cumsum divide equal erf
+        exp expm1 floor isfinite isinf isnan log log1p max maximum min minimum multiply negative permute power prod reshape
+        round rsqrt sign sin sqrt square squeeze subtract sum take transpose trunc unsqueeze""",
+}
+_RENAMED = {
+    "cat": (_FUNCTIONS + "shape", "concat"),
+    "default_dtypes": ("firebox.dtypes", "ALL"),
+}
+_DTYPES = """bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64"""
+_SUBMODULES = {
+    "nn": _FRONTEND + "nn",
+    "optim": _FRONTEND + "optim",
+    "random": _FRONTEND + "random",
+    "runtime": "firebox.runtime",
+    "train": _FRONTEND + "train",
+}
+_WHERE: dict[str, tuple[str, str]] = {name: (m, name) for m, names in _BY_MODULE.items() for name in names.split()}
+_WHERE.update(_RENAMED)
+_WHERE.update({name: ("firebox.dtypes", name + "_" if name == "bool" else "") for name in _DTYPES.split()})
+
+__all__ = ["__version__", *_WHERE, *_SUBMODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        value: Any = importlib.import_module(_SUBMODULES[name])
+    elif name in _WHERE:
+        module, attribute = _WHERE[name]
+        value = getattr(importlib.import_module(module), attribute) if attribute else _dtype(name)
+    else:
+        raise AttributeError(f"module 'firebox' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def _dtype(name: str) -> Any:
+    return importlib.import_module("firebox.dtypes").as_dtype(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,6 +1,7 @@
 """From a plan to IR: ``builtin.module { func.func @main }`` of nd ops, with the user's lines as locations."""
 
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, LocationAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -19,20 +20,39 @@ from firebox.frontend.trace import Entry, ScalarVar
 _UNKNOWN = UnknownLoc()
 
 
-def build(plan: Plan, dynamic: Collection[int] = (), names: Sequence[str] = ()) -> ModuleOp:
+STEP = "step"
+"""File name of locations that stand for the number of a step."""
+
+
+def build(plan: Plan, dynamic: Collection[int] = (), names: Sequence[str] = (), numbered: bool = False) -> ModuleOp:
     """The module of a plan.
 
     Args:
         dynamic: the slots that are inputs; every other is a constant of the value that it has in the plan.
         names: names of the inputs, as far as they are known.
+        numbered: locations are the numbers of the steps (``step:7``) in place of the user's lines, so that what is
+            compiled does not depend on where the source lies; `step_locations` tells what they stand for.
     """
-    return _Builder(plan, sorted(dynamic), names).module()
+    return _Builder(plan, sorted(dynamic), names, numbered).module()
+
+
+def step_locations(plan: Plan) -> "list[locations.Location | None]":
+    """The user's line of each step, by its number."""
+    return [step.node.location for step in _walk(plan.steps)]
+
+
+def _walk(steps: Sequence[Step]) -> Iterator[Step]:
+    for step in steps:
+        yield step
+        for block in step.blocks:
+            yield from _walk(block.steps)
 
 
 class _Builder:
-    def __init__(self, plan: Plan, dynamic: Sequence[int], names: Sequence[str]) -> None:
+    def __init__(self, plan: Plan, dynamic: Sequence[int], names: Sequence[str], numbered: bool) -> None:
         self.plan = plan
         self.names = names
+        self.numbers = itertools.count() if numbered else None
         self.dynamic = dynamic
         avals = [v.aval for v in plan.inputs] + [plan.slots[k].aval for k in dynamic]
         self.block = IrBlock(arg_types=[tensor_type(a) for a in avals])
@@ -80,7 +100,7 @@ class _Builder:
         for step in steps:
             entry = step.entry
             operands = [values[n] for n in step.operands]
-            location = _location(step)
+            location = self._location(step)
             if step.blocks:
                 op = self._region_op(entry, operands, step.blocks, location)
             else:
@@ -92,6 +112,12 @@ class _Builder:
                 )
             append(block, op)
             values.update(zip(range(step.first, step.first + len(op.results)), op.results, strict=True))
+
+    def _location(self, step: Step) -> LocationAttr:
+        if self.numbers is not None:
+            return file_location(STEP, next(self.numbers))
+        location = step.node.location
+        return _UNKNOWN if location is None else file_location(*locations.file_and_line(location))
 
     def _region_op(
         self, entry: Entry, operands: list[SSAValue], blocks: Sequence[Block], location: LocationAttr
@@ -110,8 +136,3 @@ class _Builder:
 
 def _attributes(entry: Entry) -> dict[str, Attribute]:
     return entry.op.encode(entry.params)
-
-
-def _location(step: Step) -> LocationAttr:
-    location = step.node.location
-    return _UNKNOWN if location is None else file_location(*locations.file_and_line(location))

@@ -4,13 +4,12 @@ Values are numbered from 0 on (inputs and results, in order of appearance); the 
 No IR object is made here, so that looking up a program that is known already costs little.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import NdOp, lookup
 from firebox.errors import TraceError
-from firebox.frontend import locations
 from firebox.frontend.trace import (
     CallNode,
     CutVar,
@@ -303,6 +302,22 @@ def _stop_gradient() -> type[NdOp]:
     return lookup("nd.stop_gradient")
 
 
-def location_of(step: Step) -> str:
-    """``file:line`` of a step."""
-    return locations.text(step.node.location)
+def describe(plan: Plan, dynamic: Collection[int] = ()) -> str:
+    """The plan as text, the same in every process: equal texts are equal programs. Not for reading back."""
+    lines = [f"input {n} {v.aval}" for n, v in zip(plan.input_numbers, plan.inputs, strict=True)]
+    for position, slot in enumerate(plan.slots):
+        value = "input" if position in dynamic else slot.data.hex()
+        lines.append(f"slot {-1 - position} {slot.aval} {value}")
+    _describe(plan.steps, lines)
+    lines.append(f"output {plan.outputs}")
+    return "\n".join(lines)
+
+
+def _describe(steps: Sequence[Step], lines: list[str]) -> None:
+    for step in steps:
+        params = {name: step.entry.params[name] for name in sorted(step.entry.params)}
+        lines.append(f"{step.first} = {step.entry.op.name} {step.operands} {params!r}")
+        for block in step.blocks:
+            lines.append(f"region {block.args} {', '.join(map(str, block.avals))}")
+            _describe(block.steps, lines)
+            lines.append(f"yield {block.yields}")

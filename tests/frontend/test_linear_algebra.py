@@ -70,7 +70,7 @@ def test_matmul_refuses_0d_batches_and_other_objects() -> None:
     with pytest.raises(ShapeError, match="batch dims do not broadcast"):
         L.matmul(tensor(np.ones((2, 3, 4))), tensor(np.ones((3, 4, 5))))
     with pytest.raises(DTypeError, match="not an array"):
-        L.matmul(tensor(np.ones((2, 3))), "x")  # type: ignore[misc]
+        L.matmul(tensor(np.ones((2, 3))), "x")  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Losses against their formulas in NumPy; reductions, weights, smoothing and ignored targets as PyTorch defines them."""
+"""Losses against their formulas in NumPy; reductions, weights, smoothing and ignored targets are PyTorch's."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def log_softmax(x: Array, axis: int = 1) -> Array:
 
 
 def reduce(losses: Array, reduction: str) -> Array:
-    return np.asarray({"mean": losses.mean, "sum": losses.sum, "none": lambda: losses}[reduction]())
+    return np.asarray({"mean": losses.mean(), "sum": losses.sum(), "none": losses}[reduction])
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)

@@ -21,7 +21,7 @@ Pair = tuple[int, int]
 def conv2d(x: Array, w: Array, stride: Pair, low: Pair, high: Pair, dilation: Pair, groups: int) -> Array:
     """Straight from the definition."""
     x = np.pad(x, ((0, 0), (0, 0), (low[0], high[0]), (low[1], high[1])))
-    n, c, h, width = x.shape
+    n, _, h, width = x.shape
     o, per, kh, kw = w.shape
     rows = (h - dilation[0] * (kh - 1) - 1) // stride[0] + 1
     columns = (width - dilation[1] * (kw - 1) - 1) // stride[1] + 1
@@ -75,7 +75,7 @@ def test_conv2d(options: dict[str, Any]) -> None:
     found = convolution.conv2d(tensor(x), tensor(w), tensor(b), **options)
     assert found.shape == expected.shape
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-11, atol=1e-12)
-    check_gradient(lambda *args: convolution.conv2d(*args, **options), x, w, b)
+    check_gradient(lambda u, v, c: convolution.conv2d(u, v, c, **options), x, w, b)
 
 
 def test_same_padding_keeps_the_size() -> None:
@@ -89,7 +89,7 @@ def test_conv1d_is_conv2d_with_one_row() -> None:
     expected = conv2d(x[:, :, None], w[:, :, None], (1, 2), (0, 1), (0, 1), (1, 2), 2)[:, :, 0] + b[:, None]
     found = convolution.conv1d(tensor(x), tensor(w), tensor(b), 2, 1, 2, 2)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-11)
-    check_gradient(lambda *args: convolution.conv1d(*args, 2, 1, 2, 2), x, w, b)
+    check_gradient(lambda u, v, c: convolution.conv1d(u, v, c, 2, 1, 2, 2), x, w, b)
 
 
 def conv_transpose2d(x: Array, w: Array, stride: Pair, padding: Pair, extra: Pair, dilation: Pair, groups: int) -> Array:
@@ -120,12 +120,13 @@ def conv_transpose2d(x: Array, w: Array, stride: Pair, padding: Pair, extra: Pai
 def test_conv_transpose2d(options: dict[str, Any]) -> None:
     groups = options.get("groups", 1)
     x, w, b = RNG.normal(size=(2, 4, 3, 4)), RNG.normal(size=(4, 3, 3, 2)), RNG.normal(size=3 * groups)
-    geometry = [pair(options.get(key, default)) for key, default in (("stride", 1), ("padding", 0), ("output_padding", 0))]
-    expected = conv_transpose2d(x, w, *geometry, pair(options.get("dilation", 1)), groups) + b[:, None, None]
+    stride, padding, extra = (pair(options.get(k, d)) for k, d in (("stride", 1), ("padding", 0), ("output_padding", 0)))
+    dilation = pair(options.get("dilation", 1))
+    expected = conv_transpose2d(x, w, stride, padding, extra, dilation, groups) + b[:, None, None]
     found = convolution.conv_transpose2d(tensor(x), tensor(w), tensor(b), **options)
     assert found.shape == expected.shape
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-11, atol=1e-12)
-    check_gradient(lambda *args: convolution.conv_transpose2d(*args, **options), x, w, b)
+    check_gradient(lambda u, v, c: convolution.conv_transpose2d(u, v, c, **options), x, w, b)
 
 
 def test_convolutions_say_what_does_not_fit() -> None:
@@ -251,7 +252,7 @@ def test_attention_masks() -> None:
     causal = np.where(np.tril(np.ones((4, 4), bool)), 0.0, -np.inf)
     found = attention.scaled_dot_product_attention(tensor(q), tensor(k), tensor(v), is_causal=True, scale=0.5)
     np.testing.assert_allclose(found.numpy(), attend(q, k, v, causal, 0.5), rtol=1e-11)
-    check_gradient(lambda *a: attention.scaled_dot_product_attention(*a, is_causal=True), q, k, v)
+    check_gradient(lambda a, b, c: attention.scaled_dot_product_attention(a, b, c, is_causal=True), q, k, v)
     allowed = np.array([[True, False, True, True]] * 4)
     found = attention.scaled_dot_product_attention(tensor(q), tensor(k), tensor(v), tensor(allowed))
     expected = attend(q, k, v, np.where(allowed, 0.0, -np.inf), 1 / math.sqrt(5))

@@ -137,6 +137,11 @@ KEPT: dict[str, tuple[Function, Aval, list[str]]] = {
     "a wrapping cast": (lambda n: n.astype("i8").astype("i32"), N, ["cast", "cast"]),
     "max in another order": (lambda x: x.maximum(x.abs()) - x.abs().maximum(x), X, ["abs", "max", "max", "sub"]),
     "a broadcast constant": (lambda x: (number(2.0).broadcast_to((7,)), x)[0], X, ["constant", "broadcast_to"]),
+    "ops that do not broadcast": (
+        lambda x: x.one("concat", x.broadcast_to((2, 7)), x.broadcast_to((3, 7)), axis=0),
+        X,
+        ["broadcast_to", "broadcast_to", "concat"],
+    ),
     "an iota": (lambda x: x + x.one("iota", shape=(7,), axis=0, dtype=x.dtype), X, ["iota", "add"]),
 }
 
@@ -351,7 +356,7 @@ def _step(which: int, x: Value, y: Value, c: int) -> Value:
     if which == 9:
         return (x < y).where(x, y) if c % 2 else (~(x == x)).where(x.broadcast_to((3, 4)), y)
     if which == 10:
-        return x.sum(axis=0, keepdims=True) if x.rank == 2 else x
+        return x.sum(axis=0, keepdims=True).astype(x.dtype) if x.rank == 2 else x
     return x.astype(("i64", "f32", "f64", "i8")[c % 4]).astype(x.dtype)
 
 

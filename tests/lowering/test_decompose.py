@@ -51,6 +51,17 @@ builtin.module {
     )
 
 
+def test_golden_of_a_large_reduction() -> None:
+    program = module(lambda x: x.sum(), aval("f32", 1 << 20))
+    decompose(program)
+    shapes = [(op.name, *map(str, op.operand_avals), *op.values.values()) for op in ops(program)]
+    assert shapes == [
+        ("nd.reshape", "f32[1048576]", (64, 16384)),
+        ("nd.reduce_sum", "f32[64, 16384]", (1,), False),
+        ("nd.reduce_sum", "f32[64]", (0,), False),
+    ]
+
+
 def test_what_the_target_takes_whole_stays() -> None:
     program = module(lambda x: x.one("softmax", x, axis=0) + x.one("log_softmax", x, axis=0), f64(3))
     decompose(program, keep=("nd.softmax",))

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from firebox.dialects.nd.base import Array
+from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.transform import VmapOp, yield_values
 from firebox.dialects.nd.value import Value, block_of
+from firebox.dialects.xdsl_compat import verify
 from firebox.errors import CompilerError, InputError
 from firebox.lowering.interpret import bind_dims, interpret
 from firebox.lowering.module import main_function
@@ -125,16 +127,19 @@ def test_an_empty_batch_has_the_right_type() -> None:
 
 
 def test_a_group_runs_its_block() -> None:
-    program = parse("""
-    func.func @main(%x: tensor<3xf64>) -> tensor<3xf64> {
-      %y = nd.group %x attributes {group = "loops", label = "k", domain = #nd.dims<"3">, axes = array<i64>} {
-      ^bb0(%a: tensor<3xf64>):
-        %e = nd.exp %a : (tensor<3xf64>) -> tensor<3xf64>
-        nd.yield %e : tensor<3xf64>
-      } : (tensor<3xf64>) -> tensor<3xf64>
-      func.return %y : tensor<3xf64>
-    }
-    """)
+    program = module(lambda x: x.sin(), f64(3))
+    (sine,) = ops(program, "sin")
+    inside = module(lambda a: a.exp(), f64(3))
+    body = main_function(inside).body.detach_block(0)
+    last = body.last_op
+    assert last is not None
+    body.add_op(yield_values(last.operands))
+    body.erase_op(last)
+    params = {"group": "loops", "label": "k", "domain": (3,), "axes": ()}
+    group = GroupOp.make(sine.operands, [sine.results[0].type], body, params)
+    main_function(program).body.block.insert_op_before(group, sine)
+    sine.results[0].replace_all_uses_with(group.results[0])
+    verify(program)
     np.testing.assert_array_equal(interpret(program, [X])[0], np.exp(X))
 
 

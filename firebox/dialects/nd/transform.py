@@ -293,7 +293,8 @@ class CustomVjpOp(RegionOp):
     """A function with its own derivative; ``results`` is the number of its results.
 
     The forward region yields the results, then residuals. The backward region takes the residuals and a cotangent for
-    each result, and yields a cotangent for each operand (ignored where the operand is not a float).
+    each result, and yields a cotangent for each operand (ignored where the operand is not a float). Values from outside
+    that the regions use are constants, also when they depend on what is differentiated by.
     """
 
     name = "nd.custom_vjp"

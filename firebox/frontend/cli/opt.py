@@ -182,6 +182,7 @@ class OptMain(xDSLOptMain):
 
 def flatten_pipeline(text: str) -> str:
     """``builtin.module(a,func.func(b{x=1}))`` as ``a,b{x=1}``: our passes take modules, so nesting says nothing."""
+    text = re.sub(r"\s*([,()])\s*", r"\1", text)
     while True:
         flat = re.sub(r"[\w.]+\(((?:[^()]|\{[^{}]*\})*)\)", r"\1", text)
         if flat == text:

@@ -31,7 +31,7 @@ def save(state: Any, path: str | os.PathLike[str], metadata: Mapping[str, str] |
     named = state.state_dict() if hasattr(state, "state_dict") else state
     if not isinstance(named, Mapping):
         raise UserError("nothing to save", op="save", expected="a module, an optimizer or a mapping", found=type(state))
-    arrays = {str(name): np.ascontiguousarray(np.asarray(value)) for name, value in named.items()}
+    arrays = {str(name): np.asarray(value, order="C") for name, value in named.items()}
     data = _library().numpy.save({name: _little(array) for name, array in arrays.items()}, dict(metadata or {}) or None)
     target = Path(path)
     scratch = target.with_name(f"{target.name}.{os.getpid()}.part")

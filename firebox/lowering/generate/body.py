@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import SSAValue
 
 from firebox import dims
-from firebox.dialects.kernel.builder import INDEX, KernelBuilder, Ref, Val
+from firebox.dialects.kernel.builder import KernelBuilder, Ref, Val
 from firebox.dialects.nd.aval import Shape, aval_of
 from firebox.dialects.nd.base import NdOp
 from firebox.dialects.nd.formula import Guard, Read
@@ -270,10 +270,10 @@ class Scalars:
         self._env = env
 
     def index(self, expression: DimLike) -> Val:
-        """An index expression of the formula's loops."""
+        """An index expression of the formula's loops, as i64."""
         (outer,) = substitute((expression,), self._env)
         value = self._body.expression(outer)
-        return self._body.k.cast(value, i64) if value.dtype is INDEX else value
+        return value if value.dtype is i64 else self._body.k.cast(value, i64)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._body.k, name)

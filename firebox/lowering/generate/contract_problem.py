@@ -128,6 +128,12 @@ class Problem:
         return found
 
     @property
+    def reduced_env(self) -> dict[str, DimLike]:
+        """The reduced loops of the formula as expressions; 0 where the extent is 1."""
+        extents = formula_of(self.op).reduced
+        return {f"r{k}": 0 if extent == 1 else dim(f"r{k}") for k, extent in enumerate(extents)}
+
+    @property
     def result(self) -> SSAValue:
         return self.op.results[0]
 

@@ -3,7 +3,7 @@
 Three forms, after what lies next to each other in memory. Where the axis is not the last one, the lanes run over what
 follows it, and a strip of columns is a unit of work whose accumulators are vectors. Where it is the last one, rows are
 units: the elements of a vector are combined with their neighbours 1, 2, 4, ... lanes away and then with all vectors
-before. Rows shorter than half a vector run in scalars. The order of combination depends on the shape and the target only.
+before. Rows shorter than half a vector run in scalars. The order depends on the shape and the target only.
 """
 
 from collections.abc import Sequence
@@ -222,7 +222,7 @@ def _last(shape: Shape) -> str:
 
 
 def _home(shape: Shape, axis: int) -> Index:
-    """The loops ``outer``, ``at`` and ``inner`` as an index: as memory is dense, one dim can stand for its neighbours."""
+    """The loops ``outer``, ``at`` and ``inner`` as an index: one dim stands for its neighbours, as memory is dense."""
     index: list[DimLike] = [0] * len(shape)
     for name, group in (("outer", range(axis)), ("at", (axis,)), ("inner", range(axis + 1, len(shape)))):
         carrier = next((k for k in reversed(group) if shape[k] != 1), None)

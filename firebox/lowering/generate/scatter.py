@@ -2,8 +2,9 @@
 
 With x: [P, S, Q], indices: [J], updates: [P, J, Q], a unit of work owns the rows ``first <= s < last`` of one p and a
 block of columns: it copies them, looks at all indices and adds the updates of its own rows. No two units write the same
-element, so the sums are the same for any number of threads. Where the rows are divided, eight indices at a time are passed
-over when none of them is in the unit's rows. f16 and bf16 add up in f32 scratch and are rounded once, at the end.
+element, so the sums are the same for any number of threads. f16 and bf16 add up in f32 scratch and are rounded once, at
+the end. Rows are divided where copying them is most of the work, since every part has to look at all indices (eight at
+a time if there are none of its own among them); else columns are.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,18 +15,22 @@ from firebox import dims
 from firebox.dialects.kernel.builder import Ref, Val
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
+from firebox.dims import DimLike
 from firebox.dtypes import i64
 from firebox.lowering.generate.body import INDEX_FAULT
 from firebox.lowering.generate.frame import Frame, estimate, grain_of, three
 from firebox.lowering.generate.templates import Kernels, Launch
 from firebox.runtime.target import Target
 
+MIN_COLUMNS = 64
 MAX_COLUMNS = 2048
+COLUMN_BLOCKS = 16
+"""Into how many blocks the columns are divided, within these bounds."""
 ROW_PARTS = 64
-"""Into how many parts the rows are divided at most: each part has to look at all indices."""
+"""Into how many parts the rows are divided at most."""
 MIN_PART = 4096
 """Elements of the result that are worth a part of their own."""
-SCRATCH_ELEMENTS = 16384
+SCRATCH_ELEMENTS = 65536
 SCALAR_BELOW = 4
 """Rows of fewer elements are added one by one."""
 PROBE = 8
@@ -40,14 +45,20 @@ def schedule_scatter(group: GroupOp, target: Target) -> Schedule:
     lanes = target.lanes(x.dtype.compute.itemsize)
     if lanes < 2 or (isinstance(inner, int) and inner < SCALAR_BELOW):
         lanes = 1
-    columns = min(inner, MAX_COLUMNS) if isinstance(inner, int) else MAX_COLUMNS
-    columns = max(columns, 1)
+    rows, count = estimate(size), estimate(indices.size)
+    copies = count * 4 <= rows
+    columns = _columns(inner, 1 if copies else COLUMN_BLOCKS)
     blocks = estimate(outer) * -(-estimate(inner) // columns)
-    rows = estimate(size)
-    parts = min(ROW_PARTS // max(blocks, 1), rows * columns // MIN_PART, rows)
-    parts = max(parts, 1)
-    work = (rows // parts + estimate(indices.size)) * columns
-    return Schedule("scatter", lanes=lanes, grain=grain_of(work), tile=(parts, columns))
+    parts = max(1, min(ROW_PARTS // max(blocks, 1), rows * columns // MIN_PART)) if copies else 1
+    return Schedule("scatter", lanes=lanes, grain=grain_of((rows // parts + count) * columns), tile=(parts, columns))
+
+
+def _columns(inner: DimLike, blocks: int) -> int:
+    """Columns of a block: full vectors, or all there are."""
+    if not isinstance(inner, int):
+        return MAX_COLUMNS
+    wanted = -(-inner // (blocks * MIN_COLUMNS)) * MIN_COLUMNS
+    return max(1, min(inner, wanted, MAX_COLUMNS))
 
 
 def launch_scatter(group: GroupOp, schedule: Schedule) -> Launch:

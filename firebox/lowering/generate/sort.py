@@ -1,11 +1,13 @@
 """The kernel of `nd.sort`: a row at a time, by merging runs of words that hold a value's key and its position.
 
 The key is an unsigned integer in the order of the values: sign bits flipped, all bits inverted to sort in descending
-order, -0 equal to 0, all ones for NaN. With keys of 32 bits, key and position fill one 64-bit word; wider keys have their
-positions beside them. As no two words are equal, the order is total and every way of sorting is stable. A row is padded
-with the greatest word to full blocks of 8 x 8 words: a sorting network over 8 vectors sorts the columns of a block,
-transposed they are runs of 8, and runs are merged from one half of the scratch to the other. Two runs of equal length are
-merged from both ends at once: neither end can leave its run within that many steps, so there is nothing to check.
+order, -0 equal to 0, all ones for NaN. With keys of 32 bits, key and position fill one 64-bit word; wider keys have
+their positions beside them. As no two words are equal, the order is total and every way of sorting is stable. A row is
+padded with the greatest word to full blocks of 8 x 8 words: a sorting network over 8 vectors sorts the columns of a
+block, transposed they are runs of 8, and runs are merged from one half of the scratch to the other. Two runs of equal
+length are merged from both ends at once: neither end can leave its run in as many steps as it has words, so there is
+nothing to check. Short rows are transposed before as well: then a run is made of neighbours, and the runs that are all
+padding need not be merged.
 """
 
 from collections.abc import Sequence
@@ -29,6 +31,7 @@ Word = list[Val]
 
 RUN = 8
 BLOCK = RUN * RUN
+SHORT_ROW = 4 * RUN
 NETWORK = (
     (0, 2), (1, 3), (4, 6), (5, 7), (0, 4), (1, 5), (2, 6), (3, 7), (0, 1), (2, 3),
     (4, 5), (6, 7), (2, 4), (3, 5), (1, 4), (3, 6), (1, 2), (3, 4), (5, 6),
@@ -83,6 +86,8 @@ class SortKernel:
         self.outer, size, self.inner = three(x.shape, params["axis"])
         self.size, self.padded = frame.body.expression(size), frame.body.expression(_padded(size))
         self.stride = frame.body.expression(self.inner)
+        self.short = isinstance(size, int) and size <= SHORT_ROW
+        self.limit = self.size if self.short else self.padded
         halves = k.mul(self.padded, 2 * 8)
         self.words: list[Ref] = [k.view(k.scratch, 0, u64)]
         if not self.packed:
@@ -191,6 +196,7 @@ class SortKernel:
         """64 words become 8 sorted runs."""
         k = self.k
         rows = [self._get(k.add(first, RUN * row), RUN) for row in range(RUN)]
+        rows = self._transposed(rows) if self.short else rows
         for low, high in NETWORK:
             a, b = rows[low], rows[high]
             if self.packed:
@@ -198,22 +204,24 @@ class SortKernel:
             else:
                 swap = self._less(b, a)
                 rows[low], rows[high] = self._choose(swap, b, a), self._choose(swap, a, b)
-        columns = [self._transposed([row[part] for row in rows]) for part in range(len(self.words))]
-        for row in range(RUN):
-            self._put(k.add(first, RUN * row), [column[row] for column in columns])
+        for row, word in enumerate(self._transposed(rows)):
+            self._put(k.add(first, RUN * row), word)
 
-    def _transposed(self, rows: list[Val]) -> list[Val]:
+    def _transposed(self, rows: list[Word]) -> list[Word]:
         """Exchange single lanes between neighbouring rows, then pairs, then fours."""
         for step in (1, 2, 4):
             low = [lane if not lane & step else RUN + lane - step for lane in range(RUN)]
             high = [lane + step if not lane & step else RUN + lane for lane in range(RUN)]
             rows = [
-                self.k.shuffle(rows[row], rows[row + step], low)
+                self._mixed(rows[row], rows[row + step], low)
                 if not row & step
-                else self.k.shuffle(rows[row - step], rows[row], high)
+                else self._mixed(rows[row - step], rows[row], high)
                 for row in range(RUN)
             ]
         return rows
+
+    def _mixed(self, a: Word, b: Word, lanes: list[int]) -> Word:
+        return [self.k.shuffle(x, y, lanes) for x, y in zip(a, b, strict=True)]
 
     # ---- merging -------------------------------------------------------------------------------------------------
 
@@ -225,10 +233,10 @@ class SortKernel:
             width, half = values
             other = k.sub(self.padded, half)
             double = k.mul(width, 2)
-            k.loop(0, self.padded, double, [], lambda first, _: self._merge(first, width, half, other))
+            k.loop(0, self.limit, double, [], lambda first, _: self._merge(first, width, half, other))
             return [double, other]
 
-        return k.while_([k.index(RUN), k.index(0)], lambda values: k.lt(values[0], self.padded), level)[1]
+        return k.while_([k.index(RUN), k.index(0)], lambda values: k.lt(values[0], self.limit), level)[1]
 
     def _merge(self, first: Val, width: Val, half: Val, other: Val) -> None:
         """Merge the run that starts at ``first`` with the one after it, which may be short or missing."""

@@ -6,6 +6,7 @@ from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
 from firebox.errors import CompilerError
 from firebox.lowering.generate.choose import loop_schedule
+from firebox.lowering.generate.contract import contract_schedule, generate_contract, launch_contract
 from firebox.lowering.generate.loops import LoopKernel
 from firebox.lowering.generate.nest import Nest
 from firebox.lowering.generate.scan import generate_scan, launch_scan, schedule_scan
@@ -21,6 +22,7 @@ def register_all() -> None:
     """Enter the templates of this package."""
     register_template("nd.pack", Template(HOST, lambda group, target: Schedule(HOST), _no_kernel, _no_launch))
     register_template("loops", Template("loops", loop_schedule, _loops, _launch_loops))
+    register_template("contract", Template("contract", contract_schedule, generate_contract, launch_contract))
     register_template("scan", Template("scan", schedule_scan, generate_scan, launch_scan))
     register_template("nd.sort", Template("sort", schedule_sort, generate_sort, launch_sort))
     register_template("nd.scatter_add", Template("scatter", schedule_scatter, generate_scatter, launch_scatter))

@@ -75,7 +75,8 @@ def _scalar_helper(module: ModuleText) -> str:
     bits = v.bits("%x")
     field = v.and_(v.lshr(bits, 52), v.i(0x7FF))
     mantissa = v.or_(v.and_(bits, v.i((1 << 52) - 1)), v.i(1 << 52))
-    words = _window(f, v.iadd(field, v.i(64 - 2 - 1075)))
+    position = f.lanewise("smax", "i64", 1, v.iadd(field, v.i(64 - 2 - 1075)), "0")  # in the table for any x
+    words = _window(f, position)
     quadrant, fraction = _fraction(f, v, mantissa, words)
     below = f.op(f"icmp slt i128 {fraction}, 0")
     quadrant = v.iadd(quadrant, f.op(f"zext i1 {below} to i64"))

@@ -1,0 +1,190 @@
+"""The register tile of a contraction: sums that stay in registers while the reduced loops run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from firebox.dialects.kernel.builder import Ref, Val
+from firebox.dims import DimLike
+from firebox.dtypes import i32, i64
+from firebox.lowering.access import loops, point
+from firebox.lowering.generate.body import Body, Lane
+from firebox.lowering.generate.contract_problem import Operand
+from firebox.lowering.generate.contract_tiling import Tiling
+from firebox.lowering.generate.nest import Loop
+
+Offsets = Sequence[Mapping[str, int]]
+"""The rows of a tile, as offsets along their loops."""
+
+
+@dataclass
+class Source:
+    """Memory that a factor is read from, at ``origin + sum of stride * position in the block``.
+
+    Attributes:
+        ref: the memory.
+        strides: by loop; loops along which it does not vary are missing.
+        origin: address of the block's first element.
+        shared: nobody writes to it while the kernel runs.
+    """
+
+    ref: Ref
+    strides: Mapping[str, DimLike]
+    origin: Val
+    shared: bool
+
+
+@dataclass
+class Place:
+    """Where a register tile is.
+
+    Attributes:
+        start: first turn of the block along each loop.
+        local: first turn of the tile within the block.
+        masks: valid lanes of each vector; None where all are.
+    """
+
+    start: dict[str, Val]
+    local: dict[str, Val]
+    masks: list[Val | None]
+
+
+class RegisterTile:
+    """Writes the sums of one tile."""
+
+    def __init__(self, body: Body, tiling: Tiling, sources: Sequence[Source | None]) -> None:
+        self.body = body
+        self.k = body.k
+        self.tiling = tiling
+        self.problem = tiling.problem
+        self.sources = sources
+        self.lane = tiling.lane.name if tiling.lane is not None else ""
+
+    def zeros(self, offsets: Offsets) -> list[Val]:
+        """The sums before the first turn."""
+        k = self.k
+        zero = k.broadcast(k.const(0, self.problem.dtype), self.tiling.lanes)
+        return [zero] * (len(offsets) * self.tiling.vectors)
+
+    def sums(self, place: Place, offsets: Offsets, start: list[Val]) -> list[Val]:
+        """The sums after the reduced loops, row by row: one value for each vector."""
+        if any(loop.extent == 0 for loop in self.problem.reduced):
+            return start
+        self.place, self.offsets = place, offsets
+        bases = [self._base(source) for source in self.sources]
+        return self._reduce(list(self.problem.reduced), bases, start)
+
+    def _base(self, source: Source | None) -> Val | None:
+        if source is None:
+            return None
+        address = source.origin
+        for name, position in self.place.local.items():
+            address = self._step(address, position, source.strides.get(name, 0))
+        return address
+
+    def _step(self, address: Val, position: Val, stride: DimLike) -> Val:
+        k = self.k
+        if isinstance(stride, int) and (stride == 0 or position.const == 0):
+            return address
+        return k.add(address, k.mul(position, self.body.expression(stride)))
+
+    # ---- reduced loops -------------------------------------------------------------------------------------------
+
+    def _reduce(self, rest: list[Loop], bases: list[Val | None], sums: list[Val]) -> list[Val]:
+        if not rest:
+            return self._multiply(bases, sums)
+        loop, *inner = rest
+        k = self.k
+        extent = self.body.expression(loop.extent)
+
+        def turn(position: Val, carried: list[Val]) -> list[Val]:
+            self.body.env[loop.name] = position
+            return self._reduce(inner, self._moved(bases, loop.name, position), carried)
+
+        unroll = 1 if inner else self.tiling.unroll
+        if unroll == 1:
+            return k.loop(0, extent, 1, sums, turn)
+        full = k.mul(k.floordiv(extent, unroll), unroll)
+
+        def several(position: Val, carried: list[Val]) -> list[Val]:
+            for part in range(unroll):
+                carried = turn(k.add(position, part), carried)
+            return carried
+
+        sums = k.loop(0, full, unroll, sums, several)
+        return sums if full.const is not None and full.const == extent.const else k.loop(full, extent, 1, sums, turn)
+
+    def _moved(self, bases: list[Val | None], name: str, position: Val) -> list[Val | None]:
+        moved: list[Val | None] = []
+        for base, source in zip(bases, self.sources, strict=True):
+            moved.append(None if base is None or source is None else self._step(base, position, source.strides.get(name, 0)))
+        return moved
+
+    # ---- one turn ------------------------------------------------------------------------------------------------
+
+    def _multiply(self, bases: list[Val | None], sums: list[Val]) -> list[Val]:
+        k = self.k
+        factors = [self._factors(side, base) for side, base in enumerate(bases)]
+        return [k.fma(a, b, c) for a, b, c in zip(*factors, sums, strict=True)]
+
+    def _factors(self, side: int, base: Val | None) -> list[Val]:
+        """The factor for each sum; equal ones are one value."""
+        source = self.sources[side]
+        if source is None or base is None:
+            return self._computed(side)
+        found: dict[tuple[DimLike, int], Val] = {}
+        factors = []
+        along = source.strides.get(self.lane, 0)
+        for row in self.offsets:
+            step: DimLike = 0
+            for name, offset in row.items():
+                step = step + _times(source.strides.get(name, 0), offset)
+            for vector in range(self.tiling.vectors):
+                key = (step, vector if along != 0 else 0)
+                if key not in found:
+                    found[key] = self._load(source, base, step, along, vector)
+                factors.append(found[key])
+        return factors
+
+    def _load(self, source: Source, base: Val, step: DimLike, along: DimLike, vector: int) -> Val:
+        k, lanes = self.k, self.tiling.lanes
+        step = step + _times(along, vector * lanes)
+        at = base if step == 0 else k.add(base, self.body.expression(step))
+        if along == 0 or lanes == 1:
+            return k.broadcast(k.load(source.ref, at, invariant=source.shared), lanes)
+        mask = self.place.masks[vector] if source.shared else None
+        if along == 1:
+            return k.load(source.ref, at, lanes, mask, 0, invariant=source.shared)
+        kind = i64 if self.body.wide_indices else i32
+        apart = k.mul(k.iota(lanes, kind), k.cast(self.body.expression(along), kind))
+        return k.gather(source.ref, k.add(apart, k.cast(at, kind)), mask, 0, invariant=source.shared)
+
+    def _computed(self, side: int) -> list[Val]:
+        """Read element by element, with the guards of the formula."""
+        body, tiling = self.body, self.tiling
+        problem = self.problem
+        read = problem.operands[side].read
+        env = point(loops(problem.op.avals[0].shape)) | problem.reduced_env
+        factors = []
+        for row in self.offsets:
+            for vector in range(tiling.vectors):
+                self.enter(self.place, row, vector)
+                factors.append(self.k.broadcast(body.read(problem.op, read, env), tiling.lanes))
+        return factors
+
+    def enter(self, place: Place, row: Mapping[str, int], vector: int) -> None:
+        """Let the body stand at one vector of a tile."""
+        body, k = self.body, self.k
+        body.at_point()
+        for name, position in place.local.items():
+            offset = row.get(name, 0) + (vector * self.tiling.lanes if name == self.lane else 0)
+            body.env[name] = k.add(k.add(place.start[name], position), offset)
+        body.lane = Lane(self.lane, self.tiling.lanes, place.masks[vector]) if self.lane else None
+
+
+def _times(stride: DimLike, count: int) -> DimLike:
+    return stride * count
+
+
+def direct_strides(operand: Operand) -> dict[str, DimLike]:
+    """Steps of an operand's addresses along the loops."""
+    return {name: operand.stride(name) for name in operand.names}

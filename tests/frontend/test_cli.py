@@ -1,0 +1,521 @@
+"""The command line: what it prints, where, and with which exit code."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from firebox.dtypes import bf16, bool_, f32, i64
+from firebox.frontend import universe
+from firebox.frontend.cli import values
+from firebox.frontend.cli.main import COMMANDS, UsageError, main
+from firebox.frontend.cli.opt import flatten_pipeline
+from firebox.frontend.passes import PASSES
+from firebox.runtime import container
+from firebox.runtime.artifact import Artifact, Build, Weight
+from firebox.runtime.pool import pool_image
+from firebox.runtime.target import Target
+from firebox.signature import Signature, TensorSpec
+from tests.handmade import ADD, add_image
+
+ROOT = Path(__file__).parents[2]
+W = np.arange(8, dtype=np.float32)
+X = np.arange(24, dtype=np.float32).reshape(3, 8)
+
+IR = """
+func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = nd.add %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = nd.add %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %2 = nd.mul %0, %1 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  func.return %2 : tensor<4xf32>
+}
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A small artifact y = x + w in the current directory."""
+    monkeypatch.chdir(tmp_path)
+    build = Build(Target.host(), ADD, add_image(), pool_image(Target.host()))
+    signature = Signature(ADD.inputs[:1], ADD.outputs, {"b": (1, 64)})
+    Artifact("add", signature, (build,), (Weight("layer.w", 1, W),), "builtin.module {}\n", {}, ("trace",)).write(
+        "add.fbox"
+    )
+    return "add.fbox"
+
+
+@pytest.fixture
+def ir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("a.mlir").write_text(IR)
+    return "a.mlir"
+
+
+class Result:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def firebox(capsys: pytest.CaptureFixture[str]) -> Any:
+    """`firebox("run", ...)` runs a command line in this process."""
+
+    def call(*arguments: str) -> Result:
+        capsys.readouterr()
+        try:
+            code = main(arguments)
+        except SystemExit as exit_:  # argparse
+            code = exit_.code if isinstance(exit_.code, int) else 1
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return call
+
+
+# ---- the entry -------------------------------------------------------------------------------------------------------
+
+
+def test_help_and_version(firebox: Any) -> None:
+    for option in ("-h", "--help"):
+        result = firebox(option)
+        assert result.code == 0
+        assert all(f"  {name}" in result.out for name in COMMANDS)
+    assert firebox("--version").out == "firebox 0.1.0\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(firebox: Any, name: str) -> None:
+    result = firebox(name, "--help")
+    assert result.code == 0
+    assert f"usage: firebox {name}" in result.out
+
+
+def test_usage_errors(firebox: Any) -> None:
+    assert firebox().code == 2
+    assert firebox("inspct").code == 2
+    assert "did you mean inspect?" in firebox("inspct").err
+    assert firebox("run").code == 2
+    assert firebox("run", "a.fbox", "--nonsense").code == 2
+
+
+def test_the_console_script_and_the_module_are_the_same(model: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "firebox", "run", model, "--input", "x=f32[1,8]=1"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout == "y: f32[1, 8]\n[[1. 2. 3. 4. 5. 6. 7. 8.]]\n"
+    assert result.stderr == ""
+
+
+def test_running_starts_quickly(model: str) -> None:
+    """Aim: 0.3 s for the whole process. The bound is loose, as the machine may be busy; the best of five counts."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "firebox", "run", model, "--input", "x=f32[1,8]=1"]
+        subprocess.run(command, env=environment, capture_output=True, check=True)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.9
+
+
+def test_a_closed_pipe_ends_quietly(model: str) -> None:
+    command = f"{sys.executable} -m firebox inspect {model} --json | head -1"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout == "{\n"
+    assert "Traceback" not in result.stderr
+
+
+# ---- run -------------------------------------------------------------------------------------------------------------
+
+
+def test_run_reads_and_saves_arrays(firebox: Any, model: str) -> None:
+    np.save("x.npy", X)
+    assert firebox("run", model, "--input", "x=@x.npy", "--output", "y=out.npy").code == 0
+    np.testing.assert_array_equal(np.load("out.npy"), X + W)
+    assert firebox("run", model, "--input", "@x.npy", "--output", "short.npy").code == 0
+    np.testing.assert_array_equal(np.load("short.npy"), X + W)
+
+
+def test_run_prints_json(firebox: Any, model: str) -> None:
+    result = firebox("run", model, "--input", "[[1,2,3,4,5,6,7,8]]", "--json")
+    (row,) = result.json["outputs"]
+    assert (row["name"], row["dtype"], row["shape"]) == ("y", "f32", [1, 8])
+    assert row["data"] == [[1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0]]
+
+
+def test_random_inputs_are_the_same_for_the_same_seed(firebox: Any, model: str) -> None:
+    one, two, other = (
+        firebox("run", model, "--input", "x=f32[2,8]", "--seed", seed, "--json").json for seed in ("1", "1", "2")
+    )
+    assert one == two
+    assert one != other
+
+
+def test_run_compares(firebox: Any, model: str) -> None:
+    np.save("right.npy", X + W)
+    np.save("wrong.npy", X + W + np.float32(0.5))
+    np.save("x.npy", X)
+    right = firebox("run", model, "--input", "@x.npy", "--expected", "right.npy")
+    assert right.code == 0
+    assert "y: as expected, largest difference 0 " in right.out
+    wrong = firebox("run", model, "--input", "@x.npy", "--expected", "y=@wrong.npy")
+    assert wrong.code == 1
+    assert "largest difference 0.5" in wrong.err
+    assert firebox("run", model, "--input", "@x.npy", "--expected", "wrong.npy", "--atol", "0.6").code == 0
+    np.save("short.npy", X[0])
+    assert "shape is [3, 8], expected [8]" in firebox("run", model, "--input", "@x.npy", "--expected", "short.npy").err
+
+
+def test_run_benchmarks(firebox: Any, model: str) -> None:
+    result = firebox("run", model, "--input", "f32[2,8]", "--benchmark", "20", "--json", "--threads", "1")
+    (row,) = result.json["benchmarks"]
+    assert (row["name"], row["iterations"], row["time_unit"]) == ("add", 20, "us")
+    assert 0 < row["min_time"] <= row["real_time"]
+
+
+@pytest.mark.parametrize(
+    ("argument", "code", "message"),
+    [
+        ("x=f32[65,8]", 3, "input x: dim 0 is b=65, expected 1 <= b <= 64; got f32[65,8] for x: f32[b, 8]"),
+        ("x=f64[2,8]", 3, "input x: element type is f64, expected f32"),
+        ("x=f32[8]", 3, "input x: rank is 1, expected 2"),
+        ("z=f32[2,8]", 2, "--input: not NAME=VALUE with one of these names: x"),
+        ("x=f33[2,8]", 2, "no such element type: f33"),
+        ("x=f32[2,,8]", 2, "not a shape"),
+        ("x=f32[2,8]=much", 2, "not a number to fill with"),
+        ("x=f32[99999999,99999999]", 2, "too large"),
+        ("x=nonsense", 2, "not a value"),
+        ("x=@nothere.npy", 1, "nothere.npy: No such file"),
+        ("x=@text.npy", 3, "not a NumPy array file"),
+        ("x=@objects.npy", 3, "not a NumPy array file"),
+        ("x=@archive.npz", 3, "a single .npy file is expected"),
+    ],
+)
+def test_wrong_inputs_to_run(firebox: Any, model: str, argument: str, code: int, message: str) -> None:
+    Path("text.npy").write_text("hello")
+    np.save("objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.savez("archive.npz", x=X)
+    result = firebox("run", model, "--input", argument)
+    assert result.code == code
+    assert message in result.err
+    assert result.out == ""
+
+
+def test_missing_and_repeated_inputs(firebox: Any, model: str) -> None:
+    assert firebox("run", model).code == 2
+    assert "missing: --input x=@file.npy" in firebox("run", model).err
+    assert "given twice" in firebox("run", model, "--input", "x=1", "--input", "x=2").err
+
+
+# ---- damaged files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [["run", "--input", "x=f32[1,8]"], ["inspect"], ["inspect", "--section", "nd"]])
+def test_a_damaged_file_gives_exit_code_4(firebox: Any, model: str, command: list[str]) -> None:
+    data = bytearray(Path(model).read_bytes())
+    for position in (0, 4, 30, 100, 1500, len(data) - 1):
+        data[position] ^= 16
+        Path(model).write_bytes(data)
+        result = firebox(command[0], model, *command[1:])
+        assert (result.code, result.out) == (4, ""), position
+        data[position] ^= 16
+    Path(model).write_bytes(data[:-1])
+    assert firebox(command[0], model, *command[1:]).code == 4
+    Path(model).write_bytes(b"")
+    assert firebox(command[0], model, *command[1:]).code == 4
+
+
+def test_a_newer_file_is_refused_by_number(firebox: Any, model: str) -> None:
+    data = bytearray(Path(model).read_bytes())
+    data[4] = 2
+    Path(model).write_bytes(data)
+    result = firebox("run", model, "--input", "x=f32[1,8]")
+    assert result.code == 4
+    assert "the file has format 2, this runtime reads up to 1" in result.err
+
+
+def test_a_missing_file_is_a_failure(firebox: Any) -> None:
+    result = firebox("inspect", "/nowhere/a.fbox")
+    assert result.code == 1
+    assert result.err == "firebox inspect: error: /nowhere/a.fbox: No such file or directory\n"
+
+
+# ---- inspect ---------------------------------------------------------------------------------------------------------
+
+
+def test_inspect_shows_what_is_inside(firebox: Any, model: str) -> None:
+    out = firebox("inspect", model, "--weights").out
+    for text in (
+        "(x: f32[b, 8]) -> (y: f32[b, 8]), 1 <= b <= 64",
+        "firebox 0.1.0",
+        "1 arrays, 32 bytes",
+        "layer.w: f32[8]",
+        f"{Target.host().arch}-{Target.host().cpu}: 1 kernels",
+        "workspace 32*b*threads bytes, runs here",
+        "main  loops    nd.add  model.py:3",
+    ):
+        assert text in out
+
+
+def test_inspect_gives_json(firebox: Any, model: str) -> None:
+    report = firebox("inspect", model, "--json").json
+    assert report["compiler"]["version"] == "0.1.0"
+    assert report["pipeline"] == ["trace"]
+    assert report["inputs"] == [{"name": "x", "dtype": "f32", "shape": ["b", 8]}]
+    assert report["ranges"] == {"b": [1, 64]}
+    assert report["file"]["bytes"] == Path(model).stat().st_size
+    assert report["targets"][0]["kernels"][0]["ops"] == ["nd.add"]
+    assert report["weights"] == [{"name": "layer.w", "dtype": "f32", "shape": [8], "bytes": 32, "argument": 1}]
+
+
+def test_inspect_writes_a_section(capfdbinary: pytest.CaptureFixture[bytes], model: str) -> None:
+    assert main(["inspect", model, "--section", "nd"]) == 0
+    assert capfdbinary.readouterr().out == b"builtin.module {}\n"
+    assert main(["inspect", model, "--section", "none"]) == 2
+    assert b"manifest, nd, locations" in capfdbinary.readouterr().err
+
+
+def test_inspect_says_what_is_missing_here(firebox: Any, model: str) -> None:
+    artifact = Artifact.open(model)
+    name = "aarch64" if Target.host().arch == "x86_64" else "x86-64"
+    target = Target.parse(name)
+    build = Build(target, ADD, add_image(target), pool_image(target))
+    Artifact("add", artifact.signature, (build,), artifact.weights).write("far.fbox")
+    assert f"does not run here: needs {target.arch}" in firebox("inspect", "far.fbox").out
+    result = firebox("run", "far.fbox", "--input", "x=f32[1,8]")
+    assert result.code == 4
+    assert f"{build.label} needs {target.arch}" in result.err
+
+
+def test_devices(firebox: Any) -> None:
+    assert firebox("devices").out.startswith("cpu: ")
+    assert firebox("devices", "--json").json["devices"][0]["target"]["triple"].startswith(Target.host().arch)
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+
+
+def test_values_take_the_type_of_the_input() -> None:
+    assert values.read(TensorSpec("x", bf16), "0.5", 0).dtype == ml_dtypes.bfloat16
+    assert values.read(TensorSpec("x", i64, (2,)), "[1, 2]", 0).tolist() == [1, 2]
+    assert values.read(TensorSpec("x", bool_, (2,)), "[true, false]", 0).tolist() == [True, False]
+    assert values.read(TensorSpec("x", f32), "i64[3]=7", 0).tolist() == [7, 7, 7]
+    assert set(np.unique(values.read(TensorSpec("x", f32), "bool[100]", 0))) == {False, True}
+    for text in ('"a"', "{}", "[[1], 2]", "1e999999x"):
+        with pytest.raises(UsageError):
+            values.read(TensorSpec("x", f32), text, 0)
+
+
+def test_bf16_survives_a_file(tmp_path: Path) -> None:
+    array = np.array([1.5, -2], ml_dtypes.bfloat16)
+    values.write_file(str(tmp_path / "a.npy"), array)
+    found = values.read_file(str(tmp_path / "a.npy"), bf16)
+    assert found.dtype == array.dtype
+    np.testing.assert_array_equal(found, array)
+
+
+def test_json_has_no_special_numbers() -> None:
+    array = np.array([[1, np.nan], [np.inf, -np.inf]], np.float32)
+    assert json.loads(json.dumps(values.to_json(array), allow_nan=False)) == [[1.0, "nan"], ["inf", "-inf"]]
+    assert values.to_json(np.array([1.5], ml_dtypes.bfloat16)) == [1.5]
+
+
+# ---- opt -------------------------------------------------------------------------------------------------------------
+
+
+def test_opt_reads_and_writes(firebox: Any, ir: str) -> None:
+    once = firebox("opt", ir)
+    assert once.code == 0
+    Path("b.mlir").write_text(once.out)
+    assert firebox("opt", "b.mlir").out == once.out
+    assert firebox("opt", ir, "-o", "c.mlir").out == ""
+    assert Path("c.mlir").read_text() == once.out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-p", "nd-canonicalize,nd-fuse"],
+        ["--nd-canonicalize", "--nd-fuse"],
+        ["--pass-pipeline=builtin.module(nd-canonicalize,nd-fuse)"],
+        ["--pass-pipeline", "builtin.module(func.func(nd-canonicalize), nd-fuse)"],
+    ],
+)
+def test_pipelines_in_every_form(firebox: Any, ir: str, options: list[str]) -> None:
+    result = firebox("opt", ir, *options)
+    assert result.code == 0, result.err
+    assert result.out.count("nd.add") == 1
+    assert result.out.count("nd.group") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "flat"),
+    [
+        ("", ""),
+        ("a,b", "a,b"),
+        ("builtin.module(a,b{x=1 y=2,3},c)", "a,b{x=1 y=2,3},c"),
+        ("builtin.module(func.func(a),b)", "a,b"),
+        ("builtin.module()", ""),
+    ],
+)
+def test_nested_pipelines_are_flattened(text: str, flat: str) -> None:
+    assert flatten_pipeline(text) == flat
+
+
+def test_dumps_have_the_headers_of_mlir(firebox: Any, ir: str) -> None:
+    result = firebox("opt", ir, "-p", "nd-canonicalize,nd-fuse", "--mlir-print-ir-after-all")
+    headers = re.findall(
+        r"^// -----// IR Dump After \w+: (\S+) \('builtin\.module' operation\) //----- //$", result.err, re.M
+    )
+    assert headers == ["nd-canonicalize", "nd-fuse"]
+    last = result.err.rpartition("//----- //\n")[2]
+    assert last == result.out.rstrip("\n") + "\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "headers"),
+    [
+        (["--mlir-print-ir-before-all"], ["Before nd-expand", "Before nd-canonicalize", "Before nd-fuse"]),
+        (["--mlir-print-ir-after=nd-fuse"], ["After nd-fuse"]),
+        (["--mlir-print-ir-before=nd-fuse,nd-expand"], ["Before nd-expand", "Before nd-fuse"]),
+        (["--mlir-print-ir-after-change"], ["After nd-canonicalize", "After nd-fuse"]),
+        (["--mlir-print-ir-after-all", "--mlir-print-ir-after-change"], ["After nd-canonicalize", "After nd-fuse"]),
+    ],
+)
+def test_dumps_are_chosen(firebox: Any, ir: str, options: list[str], headers: list[str]) -> None:
+    result = firebox("opt", ir, "-p", "nd-expand,nd-canonicalize,nd-fuse", *options)
+    found = re.findall(r"IR Dump (\w+) \w+: (\S+)", result.err)
+    assert [" ".join(pair) for pair in found] == headers
+
+
+def test_dumps_go_to_numbered_files_that_can_be_read(firebox: Any, ir: str) -> None:
+    assert firebox("opt", ir, "-p", "nd-canonicalize,nd-fuse", "--mlir-print-ir-tree-dir=d").code == 0
+    names = sorted(path.name for path in Path("d").iterdir())
+    assert names == ["001_after_nd-canonicalize.mlir", "002_after_nd-fuse.mlir"]
+    assert firebox("opt", f"d/{names[0]}", "-p", "nd-fuse").out == firebox("opt", f"d/{names[1]}").out
+
+
+def test_timing(firebox: Any, ir: str) -> None:
+    result = firebox("opt", ir, "-p", "nd-fuse", "--mlir-timing")
+    assert "Total Execution Time:" in result.err
+    assert "nd-fuse" in result.err
+
+
+def test_the_input_is_split(firebox: Any, ir: str) -> None:
+    Path("two.mlir").write_text(IR + "// -----" + IR)
+    result = firebox("opt", "two.mlir", "--split-input-file", "-p", "nd-canonicalize")
+    assert result.out.count("// -----\n") == 1
+    assert result.out.count("func.func @main") == 2
+    Path("two.mlir").write_text(IR + "// -----\n" + IR.replace("nd.mul", "nd.mull"))
+    wrong = firebox("opt", "two.mlir", "--split-input-file")
+    assert wrong.code == 1
+    assert "two.mlir:13:16" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("nd.mul", "nd.mull"), "a.mlir:5:16"),
+        (("%2 :", "%3 :"), "%3"),
+        (("-> tensor<4xf32> {", "-> tensor<4xf32"), "a.mlir:3:"),
+        (("%1 = nd.add %x, %y :", "%1 = nd.sum %x :"), "a.mlir:4"),
+        (("tensor<4xf32>", "tensor<?xf32>"), "have no names"),
+        (("%x: tensor<4xf32>", '%x: tensor<?xf32, #nd.dims<"b +">>'), "a.mlir:2:"),
+        (("func.return %2", "func.return %2, %2"), "a.mlir:7:1"),
+    ],
+)
+def test_malformed_ir_is_a_failure_with_a_place(firebox: Any, ir: str, change: tuple[str, str], message: str) -> None:
+    Path(ir).write_text(IR.replace(*change))
+    result = firebox("opt", ir)
+    assert result.code == 1
+    assert message in result.err
+    assert "Traceback" not in result.err
+    assert result.out == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["-p", "nd-fusee"], 2, "no such pass: nd-fusee; did you mean nd-fuse"),
+        (["-p", "nd-schedule{machine=host}"], 2, "machine"),
+        (["-p", "nd-schedule{target=3}"], 2, "Incompatible types"),
+        (["-p", "nd-fuse{"], 2, "Error parsing pass pipeline"),
+        (["--pass-pipeline=builtin.module(nope)"], 2, "no such pass: nope"),
+        (["--nope"], 2, "unrecognized arguments: --nope"),
+        (["--verify-each=perhaps"], 2, "expected 0 or 1"),
+        (["-p", "nd-schedule{target=pdp11}"], 1, "no such target"),
+        (["-p", "nd-lower{to=nowhere}"], 1, "no such phase"),
+    ],
+)
+def test_wrong_options_of_opt(firebox: Any, ir: str, options: list[str], code: int, message: str) -> None:
+    result = firebox("opt", ir, *options)
+    assert result.code == code
+    assert message in result.err
+    assert "Traceback" not in result.err
+
+
+def test_diagnostics_can_be_the_output(firebox: Any, ir: str) -> None:
+    Path(ir).write_text(IR.replace("nd.mul", "nd.mull"))
+    result = firebox("opt", ir, "--parsing-diagnostics")
+    assert result.code == 0
+    assert "Operation nd.mull is not registered" in result.out
+
+
+def test_lists_of_passes_and_dialects(firebox: Any) -> None:
+    passes = firebox("opt", "--list-passes").out
+    assert re.search(r"^nd-fuse +Group ops", passes, re.M)
+    assert re.search(r"^canonicalize ", passes, re.M)
+    dialects = firebox("opt", "--show-dialects").out.split()
+    assert {"nd", "kernel", "plan", "func", "arith"} <= set(dialects)
+
+
+def test_ours_is_the_universe_that_is_published() -> None:
+    assert set(universe.FIREBOX.all_passes) == set(PASSES)
+    for name, factory in universe.FIREBOX.all_passes.items():
+        assert factory().name == name
+    for name, dialect in universe.FIREBOX.all_dialects.items():
+        assert dialect().name == name
+    assert 'firebox = "firebox.frontend.universe:FIREBOX"' in (ROOT / "pyproject.toml").read_text()
+
+
+class _Point:
+    """An entry point as `importlib.metadata` gives it."""
+
+    def __init__(self, name: str, value: object) -> None:
+        self.name, self.value = name, value
+
+    def load(self) -> object:
+        if isinstance(self.value, Exception):
+            raise self.value
+        return self.value
+
+
+def test_a_broken_plugin_is_reported_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, firebox: Any, ir: str
+) -> None:
+    twice = universe.Universe(all_passes={"nd-fuse": universe.FIREBOX.all_passes["nd-expand"]})
+    points = [_Point("broken", ImportError("no module named foo")), _Point("odd", 3), _Point("twice", twice)]
+    monkeypatch.setattr(universe, "entry_points", lambda group: points)
+    assert firebox("opt", ir, "-p", "nd-fuse").out.count("nd.group") == 1
+    for text in ("broken cannot be loaded: ImportError: no module named foo", "odd is not", "twice defines nd-fuse"):
+        assert text in caplog.text
+
+
+def test_sections_are_named_in_the_documentation() -> None:
+    text = (ROOT / "docs" / "artifact.md").read_text()
+    assert f"format: {container.FORMAT}" in text
+    for section in ("manifest", "nd", "locations", "program:T", "code:T", "pool:T", "weights"):
+        assert f"`{section}`" in text
