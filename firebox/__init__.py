@@ -36,6 +36,7 @@ _BY_MODULE: dict[str, str] = {
         relu6 selu sigmoid silu softplus softsign tanh""",
     _FUNCTIONS + "attention": "causal_mask scaled_dot_product_attention",
     _FUNCTIONS + "convolution": "conv1d conv2d conv_transpose2d",
+    _FUNCTIONS + "dropout": "dropout",
     _FUNCTIONS + "linear_algebra": "dot einsum linear matmul norm outer tensordot vecdot",
     _FUNCTIONS + "losses": """bce_with_logits binary_cross_entropy cross_entropy huber_loss kl_div l1_loss mse_loss nll_loss
         smooth_l1_loss soft_cross_entropy""",
@@ -57,6 +58,7 @@ _SUBMODULES = {
     "nn": _FRONTEND + "nn",
     "optim": _FRONTEND + "optim",
     "random": _FRONTEND + "random",
+    "record": _FRONTEND + "record",
     "runtime": "firebox.runtime",
     "train": _FRONTEND + "train",
 }

@@ -4,12 +4,11 @@ The outputs of a program are the values that somebody still holds. Programs are 
 them are compiled in at first, and become inputs once a program comes again with other numbers.
 """
 
+import ctypes
 import sys
 import threading
 from collections.abc import Sequence
 from typing import Any, cast
-
-import numpy as np
 
 from firebox import dims
 from firebox.errors import FireboxError
@@ -60,8 +59,13 @@ def buffer_of(var: Var) -> Buffer:
 
 def scalar_buffer(var: ScalarVar) -> Buffer:
     """A new 0-d buffer with a number."""
-    buffer = POOL.allocate(len(var.data))
-    buffer.as_numpy(np.dtype(np.uint8), (len(var.data),), writable=True, internal=True)[:] = list(var.data)
+    return bytes_buffer(var.data)
+
+
+def bytes_buffer(data: bytes) -> Buffer:
+    """A new buffer with these bytes."""
+    buffer = POOL.allocate(len(data))
+    ctypes.memmove(buffer.ptr, data, len(data))
     return buffer
 
 

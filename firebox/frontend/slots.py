@@ -55,6 +55,8 @@ class Slot:
         self._keep(leaf)
         if self.storage is not None:
             self.storage.note_write(self)
+        elif self.is_flat is not None:
+            self.is_flat.forget_parts()
 
     def base(self) -> Var | None:
         """The value outside of all traces."""
@@ -181,7 +183,15 @@ class Storage:
         for slot in self._written:
             slot.drop()
         self._written.clear()
-        self._parts.clear()  # views of the old value would keep its memory from being reused
+
+    def forget_parts(self) -> None:
+        """Drop the views made of the flat value: they would keep its memory from being reused."""
+        self._parts.clear()
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether a single slot was written, outside of traces, since the flat value was last read."""
+        return bool(self._written)
 
     def part(self, slot: Slot) -> Var:
         """The value of one slot: what was written to it, else its view of the flat value."""

@@ -13,7 +13,7 @@ from firebox.dialects.nd.array import ArrayLike, Scalar
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import NdOp, lookup
 from firebox.dtypes import DType, as_dtype, result_type
-from firebox.errors import DTypeError, FireboxError, ShapeError, TraceError, UserError
+from firebox.errors import DTypeError, ShapeError, TraceError, UserError
 from firebox.frontend import backward, execute, indexing
 from firebox.frontend.devices import as_device, current_device, set_default_device
 from firebox.frontend.methods import Methods
@@ -60,7 +60,7 @@ class Tensor(Methods):
         a = self._var
         b = other._var if isinstance(other, Tensor) else self._operand(other)
         if a.aval.dtype is not b.aval.dtype:
-            dtype = result_type(a.aval.dtype, b.aval.dtype)
+            dtype = common_type(self, other) if isinstance(other, Tensor) else result_type(a.aval.dtype, b.aval.dtype)
             a, b = _cast(a, dtype), _cast(b, dtype)
         op = _OPS.get(name) or _find(name)
         return wrap(record(op, (b, a) if swap else (a, b), {})[0])  # type: ignore[return-value]
@@ -90,6 +90,12 @@ class Tensor(Methods):
 
     def _as_operand(self, value: Any) -> Any:
         return as_tensor(value, self.device)
+
+    def where(self, a: Any, b: Any) -> Self:
+        if isinstance(a, Tensor) and isinstance(b, Tensor) and a.dtype is not b.dtype:
+            dtype = common_type(a, b)
+            a, b = a.astype(dtype), b.astype(dtype)
+        return super().where(a, b)
 
     # ---- facts ---------------------------------------------------------------------------------------------------
 
@@ -292,7 +298,7 @@ class Tensor(Methods):
         name = self.dtype.name
         try:
             array = self.numpy()
-        except FireboxError:
+        except TraceError:
             return f"Tensor({self._var.aval}, traced)"
         shown = array.astype(np.float32) if self.dtype is dtypes.bf16 else array
         values = np.array2string(shown, separator=", ", prefix="tensor(")
@@ -302,6 +308,45 @@ class Tensor(Methods):
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec else repr(self)
+
+
+class WeakTensor(Tensor):
+    """A Python number that is an argument of a traced function: beside a tensor it takes the tensor's type, as numbers do."""
+
+    __slots__ = ()
+
+    def apply(self, op: type[NdOp], operands: Sequence[ArrayLike], params: dict[str, Any]) -> tuple[Self, ...]:
+        results = super().apply(op, operands, params)
+        return tuple(map(weak, results)) if _all_weak(operands) else results  # type: ignore[return-value]
+
+    def one(self, name: str, *operands: ArrayLike, **params: Any) -> Self:
+        result = super().one(name, *operands, **params)
+        return weak(result) if _all_weak(operands) else result  # type: ignore[return-value]
+
+    def _binary(self, name: str, other: Any, swap: bool = False) -> Self:
+        result = super()._binary(name, other, swap)
+        return result if type(other) is Tensor else weak(result)  # type: ignore[return-value]
+
+
+def weak(tensor: Tensor) -> WeakTensor:
+    """A tensor as a number of a traced function."""
+    result = WeakTensor.__new__(WeakTensor)
+    result._var = tensor._var
+    return result
+
+
+def _all_weak(operands: Sequence[ArrayLike]) -> bool:
+    return all(isinstance(o, WeakTensor) for o in operands)
+
+
+def common_type(a: Tensor, b: Tensor) -> DType:
+    """The type in which two tensors meet; a number's type counts by kind only."""
+    if isinstance(a, WeakTensor) == isinstance(b, WeakTensor):
+        return result_type(a.dtype, b.dtype)
+    number, other = (a.dtype, b.dtype) if isinstance(a, WeakTensor) else (b.dtype, a.dtype)
+    if number.is_float:
+        return other if other.is_float else dtypes.f32
+    return dtypes.i64 if other.is_bool and not number.is_bool else other
 
 
 _new = Tensor.__new__

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from firebox.errors import UserError
+from firebox.signature import TensorSpec
 
 
 class TreeDef(NamedTuple):
@@ -44,7 +45,7 @@ def _flatten(value: Any, leaves: list[Any]) -> TreeDef:
         return TreeDef(kind, keys, tuple(_flatten(value[k], leaves) for k in keys))
     if isinstance(value, list | tuple):
         return TreeDef(kind, (), tuple(_flatten(v, leaves) for v in value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type | TensorSpec):
         names = tuple(f.name for f in dataclasses.fields(value) if f.init)
         return TreeDef(kind, names, tuple(_flatten(getattr(value, n), leaves) for n in names))
     leaves.append(value)

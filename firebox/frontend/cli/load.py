@@ -42,7 +42,8 @@ def load_object(text: str) -> tuple[Callable[..., Any], str]:
 def _import(place: str) -> ModuleType:
     if not place.endswith(".py"):
         sys.path.insert(0, str(Path.cwd()))
-        return _run(lambda: importlib.import_module(place))
+        module: ModuleType = _run(lambda: importlib.import_module(place))
+        return module
     path = Path(place).absolute()
     if not path.is_file():
         raise FileNotFoundError(2, "No such file", place)

@@ -1,4 +1,4 @@
-"""Every function that layers are made of, under one name: ``from firebox.nn import functional as F``."""
+"""Every function that layers are made of, under one name: ``F = fb.nn.functional``."""
 
 from firebox.frontend.functions.activations import (
     celu,

@@ -2,18 +2,19 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TextIO, TypeVar
 
 T = TypeVar("T")
+_INTERVAL = 0.25  # seconds between two readings of the numbers
 
 
 class Progress:
     """Shows how far a loop is and its latest numbers on stderr.
 
-    Use as ``with Progress(total, "training") as bar: bar.advance(loss=0.3)``. Numbers may be anything that formats;
-    tensors should be read (``.item()``) no more often than they are to be shown, because a read waits.
+    Use as ``with Progress(total, "training") as bar: bar.advance(loss=loss)``. Numbers may be tensors of one element:
+    they are read, which waits for them, only when they are shown, at most four times a second.
 
     Args:
         total: number of steps.
@@ -31,6 +32,7 @@ class Progress:
         self._bar: Any = None
         self._task: Any = None
         self._start = 0.0
+        self._next = 0.0
 
     def __enter__(self) -> Self:
         self._start = time.perf_counter()
@@ -49,12 +51,14 @@ class Progress:
     def advance(self, steps: int = 1, **numbers: object) -> None:
         """Count steps and show numbers, floats with four significant digits."""
         self.done += steps
-        note = "  ".join(f"{name} {_format(value)}" for name, value in numbers.items())
+        now = time.perf_counter()
         if self._bar is not None:
-            self._bar.update(self._task, advance=steps, **({"note": note} if note else {}))
+            shown = {"note": _note(numbers)} if now >= self._next or self.done == self.total else {}
+            self._next = now + _INTERVAL if shown else self._next
+            self._bar.update(self._task, advance=steps, **shown)
         elif self.done % self._every < steps or self.done == self.total:
-            elapsed = time.perf_counter() - self._start
-            self.stream.write(f"{self.title} {self.done}/{self.total}  {elapsed:.1f} s  {note}\n")
+            line = f"{self.title} {self.done}/{self.total}  {now - self._start:.1f} s  {_note(numbers)}"
+            self.stream.write(f"{line.strip()}\n")
             self.stream.flush()
 
 
@@ -67,8 +71,13 @@ def track(items: Iterable[T], total: int | None = None, title: str = "") -> Iter
             bar.advance()
 
 
-def _format(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _note(numbers: Mapping[str, object]) -> str:
+    return "  ".join(f"{name} {_format(value)}" for name, value in numbers.items())
+
+
+def _format(value: Any) -> str:
+    number = value.item() if hasattr(value, "item") else value
+    return f"{number:.4g}" if isinstance(number, float) else str(number)
 
 
 def _rich_bar(stream: TextIO) -> Any:

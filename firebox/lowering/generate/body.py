@@ -100,12 +100,12 @@ class Body(Addressing):
         shape = op.operand_avals[read.operand].shape
         index = substitute(read.index, env)
         for position, expression in enumerate(read.index):
-            if any(n[0] == "v" and n[1:].isdigit() for n in dims.names(expression)):
+            if _is_data(expression):
                 index = self._checked(op, index, position, shape)
         index = tuple(0 if extent == 1 else e for e, extent in zip(index, shape, strict=True))
-        if not read.guards:
+        guards = tuple(substitute_guard(g, env) for g in read.guards if not _is_data(g.expression))
+        if not guards:
             return self.value(operand, index)
-        guards = tuple(substitute_guard(g, env) for g in read.guards)
         return self._guarded(operand, index, guards, read.fill)
 
     def _guarded(self, operand: SSAValue, index: Index, guards: tuple[Guard, ...], fill: float | int | bool) -> Val:
@@ -277,6 +277,11 @@ class Scalars:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._body.k, name)
+
+
+def _is_data(expression: DimLike) -> bool:
+    """The index is the value of an earlier read: its range is checked when it is used."""
+    return any(n[0] == "v" and n[1:].isdigit() for n in dims.names(expression))
 
 
 def location_text(op: NdOp) -> str:

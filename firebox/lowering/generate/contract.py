@@ -1,7 +1,9 @@
 """Kernels of groups of kind ``contract``: a contraction in register tiles, with the maps that follow it on each tile.
 
-A unit of work is a block of the result. Its register tiles follow each other, along the lanes outside and along the rows
-inside; rows that are left over form smaller tiles, columns that are left over are masked.
+A unit of work is a block of the result. What a block needs of an operand may be copied to scratch first; it is copied again
+only when a later unit needs another part. Register tiles follow each other along the lanes outside and along the rows
+inside; rows that are left over form smaller tiles, columns that are left over are masked. Where a reduced loop is cut, or the
+lanes do not follow the result's memory, a block's sums go to scratch and are finished from there.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,11 +16,14 @@ from firebox.dialects.kernel.builder import KernelBuilder, Ref, Val
 from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
-from firebox.lowering.generate.body import Body, linear
+from firebox.lowering.generate.body import Body
 from firebox.lowering.generate.contract_choose import contract_schedule
-from firebox.lowering.generate.contract_problem import Operand, Problem
+from firebox.lowering.generate.contract_finish import Finish, store_outputs
+from firebox.lowering.generate.contract_pack import Packing
+from firebox.lowering.generate.contract_problem import Problem
+from firebox.lowering.generate.contract_scratch import Scratch
 from firebox.lowering.generate.contract_tile import Offsets, Place, RegisterTile, Source, direct_strides
-from firebox.lowering.generate.contract_tiling import Tiling
+from firebox.lowering.generate.contract_tiling import RESULT, Tiling
 from firebox.lowering.generate.loops import needs_wide_indices
 from firebox.lowering.generate.nest import Loop
 from firebox.lowering.generate.templates import Kernels, Launch
@@ -37,16 +42,23 @@ def generate_contract(
 def launch_contract(group: GroupOp, schedule: Schedule) -> Launch:
     """Blocks of the result."""
     tiling = Tiling.of(Problem.of(group), schedule)
-    return Launch(tiling.units, schedule.grain)
+    return Launch(tiling.units, schedule.grain, Scratch.of(tiling).nbytes)
 
 
 class ContractKernel:
-    """Builds the kernel of one group."""
+    """Builds the kernel of one group.
+
+    Attributes:
+        start: first turn of the present block along each loop.
+        count: its turns.
+        local: first turn of the present register tile within the block.
+    """
 
     def __init__(self, group: GroupOp, schedule: Schedule, dim_order: Sequence[str], op_ids: dict[str, int]) -> None:
         self.problem = problem = Problem.of(group)
         self.tiling = Tiling.of(problem, schedule)
-        used = _dim_names(group)
+        self.scratch = Scratch.of(self.tiling)
+        used = _dim_names(group, problem)
         names = [n for n in dim_order if n in used]
         dtypes = [aval_of(v.type).dtype for v in (*group.operands, *group.results)]
         indices = [dim_order.index(n) for n in names]
@@ -57,29 +69,54 @@ class ContractKernel:
         self.body.env.update(zip(names, k.dims, strict=True))
         self.body.collapse = dict(problem.collapse)
         self.body.wide_indices = needs_wide_indices(group)
+        self.memory = {n: k.view(k.scratch, at, problem.dtype) for n, at in self.scratch.places.items()}
+        every = (*problem.out, *problem.reduced)
+        self.start: dict[str, Val] = {loop.name: k.index(0) for loop in every}
+        self.count: dict[str, Val] = {loop.name: self._count(loop) for loop in every if self.tiling.whole(loop)}
+        self.local: dict[str, Val] = {}
 
     def build(self) -> FuncOp:
         """The finished kernel."""
-        k = self.k
-        k.loop(k.begin, k.end, 1, [], lambda unit, _: self._unit(unit))
-        return k.finish()
+        self._fill([n for n in self.scratch.slabs if not self.tiling.cut(n)])
+        if self.scratch.spanning:
+            self._parts(lambda: self._units(self._add))
+            self._units(self._finish)
+        else:
+            self._units(self._whole_unit)
+        return self.k.finish()
 
-    # ---- units and blocks ----------------------------------------------------------------------------------------
+    # ---- units ---------------------------------------------------------------------------------------------------
 
-    def _unit(self, unit: Val) -> None:
+    def _units(self, work: Callable[[], None]) -> None:
+        """A loop over the units; slabs that depend on the unit alone are filled where that part of its number changes."""
         k, tiling = self.k, self.tiling
-        self.start: dict[str, Val] = {loop.name: k.index(0) for loop in self.problem.out}
-        self.count: dict[str, Val] = {}
+        slabs = [n for n in self.scratch.slabs if tiling.cut(n) and not tiling.parts_of(n)] if work != self._finish else []
+
+        def turn(unit: Val, filled: list[Val]) -> list[Val]:
+            numbers = self._enter_unit(unit)
+            now = [self._key(n, numbers) for n in slabs]
+            for number, before, key in zip(slabs, filled, now, strict=True):
+                k.if_(k.ne(before, key), lambda number=number: self._fill([number]))  # type: ignore[misc]
+            work()
+            return now
+
+        k.loop(k.begin, k.end, 1, [k.index(-1) for _ in slabs], turn)
+
+    def _enter_unit(self, unit: Val) -> dict[str, Val]:
+        """Set the block of a unit; gives its number along each loop that is cut."""
+        k, tiling = self.k, self.tiling
+        self.unit = unit
+        numbers: dict[str, Val] = {}
         outer = tiling.unit_loops
         for loop in reversed(outer):
             number = unit
             if loop is not outer[0]:
                 extent = self.body.expression(tiling.unit_extent(loop))
                 number, unit = k.mod(unit, extent), k.floordiv(unit, extent)
+            numbers[loop.name] = number
             self.start[loop.name] = k.mul(number, self.body.expression(tiling.block(loop)))
-        for loop in self.problem.out:
             self.count[loop.name] = self._count(loop)
-        self._block()
+        return numbers
 
     def _count(self, loop: Loop) -> Val:
         """Turns of a loop in this block."""
@@ -87,28 +124,98 @@ class ContractKernel:
         extent = self.body.expression(loop.extent)
         if self.tiling.whole(loop):
             return extent
-        if isinstance(loop.extent, int) and isinstance(block, int) and loop.extent % block == 0:
-            return k.index(block)
+        if self.tiling.even(loop.name):
+            return self.body.expression(block)
         return k.min(self.body.expression(block), k.sub(extent, self.start[loop.name]))
 
-    def _block(self) -> None:
-        self.tile = RegisterTile(self.body, self.tiling, [self._source(o) for o in self.problem.operands])
-        self.local: dict[str, Val] = {}
-        tiled = {loop.name for loop, _ in self.tiling.rows}
-        lane = self.tiling.lane
-        others = [loop for loop in self.problem.out if loop.name not in tiled and loop != lane]
-        self._others(others)
+    def _key(self, number: int, numbers: dict[str, Val]) -> Val:
+        """A number for the part of an operand that a unit needs."""
+        k, key = self.k, self.k.index(0)
+        for loop in self.tiling.unit_loops:
+            if loop.name in self.tiling.cut(number):
+                key = k.add(k.mul(key, self.body.expression(self.tiling.unit_extent(loop))), numbers[loop.name])
+        return key
 
-    def _source(self, operand: Operand) -> Source | None:
-        """The operand in place; None where each element has to be looked at."""
+    def _fill(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            slab = self.scratch.slabs[number]
+            buffer = self.body.buffers[slab.operand.value]
+            Packing(self.body, self.tiling, slab, buffer, self.memory[number]).fill(self.start)
+
+    # ---- parts of the reduced loops ------------------------------------------------------------------------------
+
+    def _parts(self, work: Callable[[], None]) -> None:
+        """A loop over the blocks of the reduced loop that is cut."""
+        k, tiling, loop = self.k, self.tiling, self.tiling.parts
+        self.first: Val | None = None
+        if loop is None:
+            work()
+            return
+        block = self.body.expression(tiling.block(loop))
+
+        def turn(number: Val) -> None:
+            self.start[loop.name] = k.mul(number, block)
+            self.count[loop.name] = self._count(loop)
+            self.first = k.eq(number, 0)
+            if self.scratch.spanning:
+                self._fill([n for n in self.scratch.slabs if tiling.parts_of(n) and len(tiling.cut(n)) == 1])
+            work()
+
+        k.loop(0, self.body.expression(tiling.unit_extent(loop)), 1, [], lambda number, _: turn(number))
+
+    def _whole_unit(self) -> None:
+        self._parts(self._add)
+        if self.scratch.sums is not None:
+            self._finish()
+
+    def _add(self) -> None:
+        """Add one part of the reduced loops to a block of sums."""
+        tiling = self.tiling
+        early = 1 if self.scratch.spanning else 0
+        self._fill([n for n in self.scratch.slabs if tiling.parts_of(n) and len(tiling.cut(n)) > early])
+        if self.first is not None:
+            self.k.if_(self.first, self._clear)
+        self.tile = RegisterTile(self.body, tiling, [self._source(side) for side in (0, 1)])
+        tiled = {loop.name for loop, _ in tiling.rows}
+        self._others([loop for loop in self.problem.out if loop.name not in tiled and loop != tiling.lane])
+
+    def _source(self, side: int) -> Source | None:
+        """The operand in scratch or in place; None where each element has to be looked at."""
+        k, operand = self.k, self.problem.operands[side]
+        lane = self.tiling.lane.name if self.tiling.lane is not None else ""
+        slab = self.scratch.slabs.get(side)
+        if slab is not None:
+            strides = slab.strides()
+            along = strides.get(lane, 0) if slab.lane is None else 1
+            return Source(self.memory[side], strides, along, k.index(slab.origin), False)
         if not operand.direct:
             return None
         strides = direct_strides(operand)
         origin = self.body.expression(operand.origin)
         for name, stride in strides.items():
-            if name in self.start and self.start[name].const != 0:
-                origin = self.k.add(origin, self.k.mul(self.start[name], self.body.expression(stride)))
-        return Source(self.body.buffers[operand.value], strides, origin, True)
+            if self.start[name].const != 0:
+                origin = k.add(origin, k.mul(self.start[name], self.body.expression(stride)))
+        return Source(self.body.buffers[operand.value], strides, strides.get(lane, 0), origin, True)
+
+    # ---- sums in scratch -----------------------------------------------------------------------------------------
+
+    def _base(self) -> Val:
+        """Where the sums of this unit begin."""
+        assert self.scratch.sums is not None
+        return self.k.mul(self.unit, self.scratch.sums.elements) if self.scratch.spanning else self.k.index(0)
+
+    def _clear(self) -> None:
+        k, sums, lanes = self.k, self.scratch.sums, self.tiling.lanes
+        assert sums is not None
+        zero, base = k.broadcast(k.const(0, self.problem.dtype), lanes), self._base()
+        end = sums.elements - lanes
+        k.loop(0, end, lanes, [], lambda at, _: k.store(self.memory[RESULT], k.add(base, at), zero))
+
+    def _finish(self) -> None:
+        assert self.scratch.sums is not None
+        square = self.k.view(self.k.scratch, self.scratch.square, self.problem.dtype)
+        finish = Finish(self.body, self.tiling, self.scratch.sums, self.memory[RESULT], square, self.outputs)
+        finish.block(self.start, self.count, self._base())
 
     # ---- tiles of a block ----------------------------------------------------------------------------------------
 
@@ -150,7 +257,7 @@ class ContractKernel:
         return k.mask(k.sub(self.body.expression(extent), first), tiling.lanes)
 
     def _rows(self) -> None:
-        """Full tiles, and what is left over of the last row loop in smaller ones."""
+        """Full tiles, and what is left over of a row loop in smaller ones."""
         self._row_loops(list(self.tiling.rows), ())
 
     def _row_loops(self, rest: list[tuple[Loop, int]], counts: tuple[int, ...]) -> None:
@@ -167,13 +274,15 @@ class ContractKernel:
             return turn
 
         k, count = self.k, self.count[loop.name]
-        if isinstance(loop.extent, int) and loop.extent % rows == 0:
+        block = self.tiling.block(loop)
+        left = [d % rows if isinstance(d, int) else None for d in (loop.extent, block)]
+        if left[0] == 0 and left[1] == 0:
             self._loop(count, rows, tiles(rows))
             return
         full = k.mul(k.floordiv(count, rows), rows)
         self._loop(full, rows, tiles(rows))
-        if isinstance(loop.extent, int):
-            k.if_(k.lt(full, count), lambda: tiles(loop.extent % rows)(full))  # type: ignore[operator]
+        if left[0] is not None and (left[1] == 0 or block == loop.extent):
+            k.if_(k.lt(full, count), lambda: tiles(left[0] or 1)(full))
         else:
             k.loop(full, count, 1, [], lambda position, _: tiles(1)(position))
 
@@ -187,26 +296,37 @@ class ContractKernel:
     # ---- one tile ------------------------------------------------------------------------------------------------
 
     def _tile(self, offsets: Offsets) -> None:
-        place = Place(self.start, dict(self.local), self.masks)
+        place = Place(self.start, self.count, dict(self.local), self.masks)
+        if self.scratch.sums is not None:
+            self._tile_to_scratch(place, offsets)
+            return
         sums = self.tile.sums(place, offsets, self.tile.zeros(offsets))
         vectors = self.tiling.vectors
         for number, total in enumerate(sums):
             self.tile.enter(place, offsets[number // vectors], number % vectors)
-            self.body.known = {self.problem.result: total}
-            self._store_all()
+            store_outputs(self.body, self.tiling, self.outputs, total)
         self.body.known = {}
         self.body.lane = None
 
-    def _store_all(self) -> None:
-        """Compute and store the outputs at one vector."""
-        homes = self.problem.nest.homes
-        values = [self.body.value(v, homes[v]) for v, _ in self.outputs]
-        for (value, ref), computed in zip(self.outputs, values, strict=True):
-            self.body.store(ref, linear(homes[value], aval_of(value.type).shape), computed)
+    def _tile_to_scratch(self, place: Place, offsets: Offsets) -> None:
+        k, tiling, sums = self.k, self.tiling, self.scratch.sums
+        assert sums is not None
+        memory = self.memory[RESULT]
+        base = self._base()
+        for name, position in place.local.items():
+            base = k.add(base, k.mul(position, sums.strides.get(name, 0)))
+        rows = [sum(sums.strides.get(name, 0) * offset for name, offset in row.items()) for row in offsets]
+        at = [k.add(base, row + vector * tiling.lanes) for row in rows for vector in range(tiling.vectors)]
+        if self.first is None:
+            start = self.tile.zeros(offsets)
+        else:
+            start = [k.load(memory, a, tiling.lanes) for a in at]
+        for address, total in zip(at, self.tile.sums(place, offsets, start), strict=True):
+            k.store(memory, address, total)
 
 
-def _dim_names(group: GroupOp) -> set[str]:
+def _dim_names(group: GroupOp, problem: Problem) -> set[str]:
     shapes = [aval_of(v.type).shape for v in (*group.operands, *group.results)]
     shapes += [a.shape for op in group.members for a in op.avals]
-    formula = [loop.extent for loop in (*Problem.of(group).reduced, *Problem.of(group).out)]
+    formula = [loop.extent for loop in (*problem.reduced, *problem.out)]
     return {n for shape in (*shapes, formula, group.domain) for n in dims.names(*shape)}

@@ -23,12 +23,14 @@ class Source:
     Attributes:
         ref: the memory.
         strides: by loop; loops along which it does not vary are missing.
+        along: step from lane to lane within a register tile.
         origin: address of the block's first element.
         shared: nobody writes to it while the kernel runs.
     """
 
     ref: Ref
     strides: Mapping[str, DimLike]
+    along: DimLike
     origin: Val
     shared: bool
 
@@ -39,11 +41,13 @@ class Place:
 
     Attributes:
         start: first turn of the block along each loop.
+        count: turns of the block.
         local: first turn of the tile within the block.
         masks: valid lanes of each vector; None where all are.
     """
 
     start: dict[str, Val]
+    count: dict[str, Val]
     local: dict[str, Val]
     masks: list[Val | None]
 
@@ -94,10 +98,10 @@ class RegisterTile:
             return self._multiply(bases, sums)
         loop, *inner = rest
         k = self.k
-        extent = self.body.expression(loop.extent)
+        extent = self.place.count[loop.name]
 
         def turn(position: Val, carried: list[Val]) -> list[Val]:
-            self.body.env[loop.name] = position
+            self.body.env[loop.name] = k.add(self.place.start[loop.name], position)
             return self._reduce(inner, self._moved(bases, loop.name, position), carried)
 
         unroll = 1 if inner else self.tiling.unroll
@@ -133,7 +137,7 @@ class RegisterTile:
             return self._computed(side)
         found: dict[tuple[DimLike, int], Val] = {}
         factors = []
-        along = source.strides.get(self.lane, 0)
+        along = source.along
         for row in self.offsets:
             step: DimLike = 0
             for name, offset in row.items():

@@ -4,10 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from firebox import dims
+from firebox.dialects.nd.base import NdOp
 from firebox.dialects.nd.schedule import Schedule
 from firebox.dims import DimLike
 from firebox.lowering.generate.contract_problem import Problem
 from firebox.lowering.generate.nest import Loop
+
+
+RESULT = 2
+"""The sums, among the numbers of operands."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Tiling:
         rows: (loop, its rows in a register tile), outermost first.
         blocks: turns of a loop in one block; loops that are not cut are missing.
         unroll: turns of the innermost reduced loop that are written out.
-        pack: operands that are copied to scratch.
+        pack: operands that are copied to scratch; `RESULT` stands for the sums.
     """
 
     problem: Problem
@@ -61,6 +66,46 @@ class Tiling:
     def whole(self, loop: Loop) -> bool:
         """The loop is not cut into blocks."""
         return self.block(loop) == loop.extent
+
+    def turns(self, name: str) -> int | None:
+        """Turns of a loop in one block; None if not known."""
+        size = self.block(self.problem.loop(name))
+        return size if isinstance(size, int) else None
+
+    def is_cut(self, name: str) -> bool:
+        """The loop is cut into blocks."""
+        return not self.whole(self.problem.loop(name))
+
+    def even(self, name: str) -> bool:
+        """All blocks of the loop are full."""
+        loop = self.problem.loop(name)
+        size = self.block(loop)
+        if self.whole(loop):
+            return True
+        return isinstance(loop.extent, int) and isinstance(size, int) and loop.extent % size == 0
+
+    def cut(self, number: int) -> set[str]:
+        """The loops that are cut and along which an operand varies."""
+        return {name for name in self.problem.operands[number].names if self.is_cut(name)}
+
+    @property
+    def parts(self) -> Loop | None:
+        """The reduced loop that is cut into blocks."""
+        return next((loop for loop in self.problem.reduced if not self.whole(loop)), None)
+
+    def parts_of(self, number: int) -> bool:
+        """The operand varies along the reduced loop that is cut."""
+        return self.parts is not None and self.parts.name in self.cut(number)
+
+    @property
+    def members(self) -> list[NdOp]:
+        """The maps after the contraction."""
+        return [op for op in self.problem.nest.group.members if op is not self.problem.op]
+
+    @property
+    def sums_in_scratch(self) -> bool:
+        """A block's sums go to scratch and are finished from there, along the result's memory."""
+        return RESULT in self.pack
 
     @property
     def unit_loops(self) -> list[Loop]:

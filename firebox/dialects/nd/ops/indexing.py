@@ -184,6 +184,9 @@ class TakeAlongAxis(NdOp):
     @classmethod
     def vjp(cls, cts: Arrays, operands: Arrays, results: Arrays, axis: int) -> Grads:
         x, indices = operands
+        if indices.shape[axis] == 1:  # one pick per row, as in a loss: element-wise, so that it fuses with its row
+            places = x.one("iota", shape=(x.shape[axis], *(1,) * (x.rank - 1 - axis)), axis=0, dtype=indices.dtype)
+            return [(places == indices).where(cts[0], 0), None]
         full = indices.broadcast_to(cts[0].shape)
         return [scatter_along_axis(cts[0], full, axis, x.shape[axis]), None]
 

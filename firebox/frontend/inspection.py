@@ -1,0 +1,88 @@
+"""Looking at traced functions: as nd IR, after any phase of the compiler; and `trace_to_module` for ahead-of-time builds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from firebox.dialects.nd.aval import Aval
+from firebox.errors import UserError
+from firebox.frontend import irtext, tree
+from firebox.frontend.build import build
+from firebox.frontend.cells import Cell
+from firebox.frontend.devices import current_device
+from firebox.frontend.jit_trace import TracedFunction, forbid_draws, forbid_writes, trace_function
+from firebox.frontend.tensor import Tensor, wrap
+from firebox.lowering.pipeline import lower, run_to
+from firebox.runtime.device import Device
+from firebox.signature import TensorSpec, parse_inputs
+
+
+def parse_spec(text: str, name: str = "x") -> TensorSpec:
+    """The description of a tensor, such as ``f32[b, 8]``; stands for an argument where a function is only traced.
+
+    Raises:
+        UserError: malformed text.
+    """
+    (spec,) = parse_inputs(f"{name}: {text}").inputs
+    return spec
+
+
+class Lowered:
+    """A traced function. Its text shows the compiler's view of it."""
+
+    def __init__(self, traced: TracedFunction, device: Device) -> None:
+        self.traced = traced
+        self.device = device
+
+    def module(self) -> ModuleOp:
+        """The nd module, made anew."""
+        return build(self.traced.plan)
+
+    def mlir(self, phase: str = "trace") -> str:
+        """The IR as text after a phase of the compiler; at first the nd dialect as traced.
+
+        Raises:
+            UserError: no such phase.
+        """
+        return irtext.print_module(run_to(self.module(), self.device.target, phase))
+
+    def llvm(self) -> str:
+        """The LLVM IR text of the whole program."""
+        return lower(self.module(), self.device.target).text
+
+    def __repr__(self) -> str:
+        return f"Lowered({len(self.traced.plan.nodes)} ops)"
+
+
+def trace_to_module(
+    function: Callable[..., Any], specs: Sequence[TensorSpec], cells: Mapping[str, Cell] | None = None
+) -> tuple[ModuleOp, list[tuple[str, Tensor]]]:
+    """The nd module of a function for inputs of given types, with what it uses besides them.
+
+    Args:
+        function: takes one tensor for each spec and returns tensors, nested in any way.
+        specs: types of the arguments; dims may be symbolic.
+        cells: names of the cells that it may read.
+
+    Returns:
+        The module, whose inputs are the arguments and then the captured values; and the latter, with names.
+
+    Raises:
+        UserError: it updates state, returns something that is no tensor, or draws random numbers.
+    """
+    _, structure = tree.flatten((tuple(specs), {}))
+    avals = [Aval(s.dtype, s.shape) for s in specs]
+    traced = trace_function(function, structure, avals, current_device())
+    forbid_writes(traced, "compile")
+    forbid_draws(traced, "compile")
+    if not traced.outputs or any(isinstance(r, tuple) for r in traced.results):
+        raise UserError("the function must return tensors only", op="compile", found=traced.structure)
+    names = {cell.slot: name for name, cell in (cells or {}).items()}
+    captured = []
+    for position, slot in enumerate(traced.trace.hidden):
+        value = slot.own()
+        assert value is not None
+        captured.append((names.get(slot, f"cell{position}"), wrap(value)))
+    captured += [(f"constant{k}", wrap(v)) for k, v in enumerate(traced.constants)]
+    return build(traced.plan, (), [*(s.name for s in specs), *(name for name, _ in captured)]), captured
