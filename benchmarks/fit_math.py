@@ -44,8 +44,8 @@ def remez(f: Function, signed: Function, powers: Sequence[int], low: mpf, high: 
         solution = lu_solve(system, right)
         coefficients = [solution[k] for k in range(count)]
 
-        def error(x: mpf) -> mpf:
-            return weight(x) * (f(x) - sum(c * x**p for c, p in zip(coefficients, powers, strict=True)))
+        def error(x: mpf, known: tuple[mpf, ...] = tuple(coefficients)) -> mpf:
+            return weight(x) * (f(x) - sum(c * x**p for c, p in zip(known, powers, strict=True)))
 
         values = [error(x) for x in grid]
         points = _alternation(grid, values, count + 1)

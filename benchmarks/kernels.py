@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from benchmarks.timing import Call, Result, compare, limit_threads, report
+from benchmarks.timing import Call, Result, compare, fair_process, report
 
 SIZES = {"64 MB": (16384, 1024), "256 KB": (64, 1024)}
 
@@ -47,15 +47,14 @@ CASES: tuple[Callable[..., Any], ...] = (chain, gelu, gate, softmax, layer_norm)
 
 def firebox_calls(arrays: list[Any], function: Callable[..., Any]) -> dict[str, Call]:
     import firebox as fb
-    import firebox.frontend.functions as functions
 
     class Ops:
-        relu = staticmethod(functions.relu)
-        tanh = staticmethod(functions.tanh)
-        sigmoid = staticmethod(functions.sigmoid)
-        softmax = staticmethod(lambda x: functions.softmax(x, -1))
-        gelu_tanh = staticmethod(lambda x: functions.gelu(x, approximate="tanh"))
-        layer_norm = staticmethod(lambda x, g, b: functions.layer_norm(x, (1024,), g, b))
+        relu = staticmethod(fb.relu)
+        tanh = staticmethod(fb.tanh)
+        sigmoid = staticmethod(fb.sigmoid)
+        softmax = staticmethod(lambda x: fb.softmax(x, -1))
+        gelu_tanh = staticmethod(lambda x: fb.gelu(x, approximate="tanh"))
+        layer_norm = staticmethod(lambda x, g, b: fb.layer_norm(x, (1024,), g, b))
 
     tensors = [fb.tensor(a) for a in arrays]
     jitted = fb.jit(lambda *args: function(Ops, *args))
@@ -83,6 +82,7 @@ def torch_calls(arrays: list[Any], function: Callable[..., Any], threads: int) -
     def eager(*args: Any) -> Any:
         return function(Ops, *args)
 
+    torch.compiler.reset()
     compiled = torch.compile(eager)
 
     def call(f: Callable[..., Any]) -> Call:
@@ -126,7 +126,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
-    limit_threads(options.threads)
+    fair_process(options.threads)
     import numpy as np
 
     results: list[Result] = []

@@ -3,8 +3,8 @@
     python examples/digits.py --out out
 
 trains for some seconds and writes to ``out``: the weights (digits.safetensors), the held-out fifth of the data (images.npy,
-labels.npy) and what the network says about it (logits.npy). `make demo` goes on from there: it compiles the model into one
-file and runs that file in a process of its own, see demo.py.
+labels.npy) and what the network says about it (logits.npy). demo.py goes on from there: it compiles the model into one file
+and runs that file in a process of its own.
 """
 
 import argparse
@@ -20,11 +20,11 @@ from firebox import nn, optim, record
 
 Array = npt.NDArray[Any]
 
-SEED = 7
+SEED = 1
 HELD_OUT = 0.2
 EPOCHS = 12
 BATCH_SIZE = 64
-LEARNING_RATE = 2e-3
+LEARNING_RATE = 4e-3
 
 
 class Data(NamedTuple):
@@ -61,9 +61,9 @@ def load_data() -> tuple[Data, Data]:
 
 def train(net: nn.Module, data: Data, epochs: int = EPOCHS) -> None:
     """Minimise the cross-entropy with AdamW; each step is one compiled program."""
-    loader = fb.train.Batches(*data, batch_size=BATCH_SIZE, seed=SEED, drop_last=True)
+    loader = fb.train.Batches(*data, batch_size=BATCH_SIZE, seed=SEED)
     optimizer = optim.AdamW(net, lr=LEARNING_RATE)
-    schedule = optim.CosineSchedule(optimizer, epochs * len(loader), warmup_steps=len(loader))
+    schedule = optim.CosineSchedule(optimizer, epochs * len(loader), warmup_steps=len(loader) // 2)
     with fb.train.Progress(epochs * len(loader), "training") as bar:
         for epoch in range(epochs):
             for images, labels in loader:
@@ -86,25 +86,29 @@ def accuracy(logits: Array, labels: Array) -> float:
     return float((logits.argmax(-1) == labels).mean())
 
 
+def run(out: Path, epochs: int = EPOCHS) -> float:
+    """Train, write everything to ``out``, and return the accuracy on the held-out digits."""
+    fb.manual_seed(SEED)
+    data, held_out = load_data()
+    net = model()
+    start = time.perf_counter()
+    train(net, data, epochs)
+    print(f"trained on {len(data.labels)} digits in {time.perf_counter() - start:.1f} s")
+
+    logits = predict(net, held_out.images)
+    out.mkdir(parents=True, exist_ok=True)
+    record.save(net, out / "digits.safetensors")
+    for name, array in (("images", held_out.images), ("labels", held_out.labels), ("logits", logits)):
+        np.save(out / f"{name}.npy", array)
+    return accuracy(logits, held_out.labels)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train a network on handwritten digits.")
     parser.add_argument("--out", type=Path, default=Path("out"), help="directory for what is written")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     args = parser.parse_args()
-
-    fb.manual_seed(SEED)
-    data, held_out = load_data()
-    net = model()
-    start = time.perf_counter()
-    train(net, data, args.epochs)
-    print(f"trained on {len(data.labels)} digits in {time.perf_counter() - start:.1f} s")
-
-    logits = predict(net, held_out.images)
-    args.out.mkdir(parents=True, exist_ok=True)
-    record.save(net, args.out / "digits.safetensors")
-    for name, array in (("images", held_out.images), ("labels", held_out.labels), ("logits", logits)):
-        np.save(args.out / f"{name}.npy", array)
-    print(f"accuracy on {len(held_out.labels)} held-out digits: {accuracy(logits, held_out.labels):.4f}")
+    print(f"accuracy on the held-out digits: {run(args.out, args.epochs):.4f}")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ _FRONTEND = "firebox.frontend."
 _FUNCTIONS = _FRONTEND + "functions."
 
 _BY_MODULE: dict[str, str] = {
-    "firebox.dims": "dim",
     "firebox.dtypes": "DType",
     "firebox.errors": """ArtifactError CompilerError DeviceError DTypeError FireboxError IndexRangeError InputError ShapeError
         TraceError UserError""",
@@ -27,6 +26,7 @@ _BY_MODULE: dict[str, str] = {
     _FRONTEND + "devices": "current_device set_default_device",
     _FRONTEND + "execute": "flush",
     _FRONTEND + "grad_mode": "enable_grad is_grad_enabled no_grad",
+    _FRONTEND + "inspection": "dim trace_to_module",
     _FRONTEND + "jit": "jit spec",
     _FRONTEND + "random": "Generator manual_seed rand randn",
     _FRONTEND + "stats": "reset_stats stats",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from firebox import dims
-from firebox.errors import FireboxError
+from firebox.errors import FireboxError, TraceError
 from firebox.frontend.backends import Compiled, backend_of
 from firebox.frontend.plan import Key, Plan, Planner
 from firebox.frontend.stats import COUNTERS
@@ -103,7 +103,8 @@ def run(requested: Sequence[Var]) -> None:
     """Compute everything that is pending and held, and the requested values.
 
     Raises:
-        FireboxError: a requested value cannot be computed. Other values whose computation fails raise when they are read.
+        TraceError: a requested value depends on the arguments of a function being traced. Any other value whose
+            computation fails raises when it is read.
     """
     global _epoch
     with _lock:
@@ -114,9 +115,17 @@ def run(requested: Sequence[Var]) -> None:
                 groups.setdefault(var.device, {}).setdefault((var.node, var.index), []).append(var)
             elif var.buffer is None:
                 Planner().make([var])  # a placeholder: raises the error that says so
-        PENDING.clear()
-        for device, outputs in groups.items():
-            _run_or_isolate(device, list(outputs.values()))
+        try:
+            for device, outputs in groups.items():
+                _run_or_isolate(device, list(outputs.values()), requested)
+        finally:
+            PENDING[:] = [r for r in PENDING if _is_pending(r)]
+
+
+def _is_pending(reference: Any) -> bool:
+    holder = reference()
+    var = None if holder is None else holder._var
+    return var is not None and var.buffer is None and view_base(var) is None
 
 
 def _held() -> list[Var]:
@@ -131,23 +140,25 @@ def _held() -> list[Var]:
     return found
 
 
-def _run_or_isolate(device: Device, outputs: list[list[Var]]) -> None:
+def _run_or_isolate(device: Device, outputs: list[list[Var]], requested: Sequence[Var]) -> None:
     """Run one program; when it cannot be made, run each output by itself, so that only what is wrong fails."""
     try:
         _run_program(device, outputs)
     except FireboxError as error:
-        if len(outputs) == 1:
+        if len(outputs) > 1:
+            for output in outputs:
+                if output[0].buffer is None:
+                    _run_or_isolate(device, [output], requested)
+        elif isinstance(error, TraceError) and any(v in requested for v in outputs[0]):
+            raise
+        else:
             _fail(outputs, error)
-            return
-        for output in outputs:
-            if output[0].buffer is None:
-                _run_or_isolate(device, [output])
 
 
 def _fail(outputs: list[list[Var]], error: BaseException) -> None:
     for group in outputs:
         for var in group:
-            var.buffer = Failure(error)  # type: ignore[assignment]
+            var.buffer = Failure(error)
             var.node = None
 
 

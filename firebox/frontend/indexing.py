@@ -293,6 +293,12 @@ class Place:
         block = self._block(value)
         if block is not None:
             return self.x + block[1]
+        rows = self._rows()
+        if rows is not None:
+            axis, index = rows
+            values = self.x._as_operand(value).astype(self.x.dtype)
+            shape = (*self.x.shape[:axis], *index.shape, *self.x.shape[axis + 1 :])
+            return self.x.scatter_add(index, values.broadcast_to(shape), axis)
         positions, values = self._scattered(value)
         return self._flat().scatter_add(positions, values, 0).reshape(self.x.shape)
 
@@ -344,6 +350,16 @@ class Place:
                 low, high = counts.size_of(part.start), counts.size_of(part.stop)
                 inside = inside & (counts >= low) & (counts < high)
         return inside, padded
+
+    def _rows(self) -> "tuple[int, Tensor] | None":
+        """The axis and the index of a key that is one index array and whole dims."""
+        arrays = [k for k, p in enumerate(self.parts) if p.kind == "array"]
+        if len(arrays) != 1 or self.x.dtype.is_bool:
+            return None
+        rest = [(p, d) for p, d in zip(self.parts, self.x.shape, strict=False) if p.kind != "array"]
+        if len(self.parts) != self.x.rank or any(p != Part("slice", 0, d, 1) for p, d in rest):
+            return None
+        return arrays[0], self.x._as_operand(self.parts[arrays[0]].array)
 
     def _flat(self) -> "Tensor":
         return self.x.reshape((self.x.size,))

@@ -1,11 +1,14 @@
 """Looking at traced functions: as nd IR, after any phase of the compiler; and `trace_to_module` for ahead-of-time builds."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from firebox import dims
 from firebox.dialects.nd.aval import Aval
+from firebox.dims import Dim
 from firebox.errors import UserError
 from firebox.frontend import irtext, tree
 from firebox.frontend.build import build
@@ -18,6 +21,20 @@ from firebox.runtime.device import Device
 from firebox.signature import TensorSpec, parse_inputs
 
 
+_RESERVED = re.compile(r"[dirv]\d+|threads")
+
+
+def dim(name: str) -> Dim:
+    """A size that is known only when a program runs, by name: ``fb.dim("b")``.
+
+    Raises:
+        UserError: not a name, or one that the compiler uses for loops.
+    """
+    if _RESERVED.fullmatch(name):
+        raise UserError("a name that the compiler uses itself", op="dim", found=name, hint=f"call it {name}_")
+    return dims.dim(name)
+
+
 def parse_spec(text: str, name: str = "x") -> TensorSpec:
     """The description of a tensor, such as ``f32[b, 8]``; stands for an argument where a function is only traced.
 
@@ -25,6 +42,8 @@ def parse_spec(text: str, name: str = "x") -> TensorSpec:
         UserError: malformed text.
     """
     (spec,) = parse_inputs(f"{name}: {text}").inputs
+    for symbol in dims.names(*spec.shape):
+        dim(symbol)
     return spec
 
 

@@ -14,6 +14,7 @@ from firebox.frontend.trace import (
     CallNode,
     CutVar,
     Entry,
+    Failure,
     LeafVar,
     Node,
     Region,
@@ -203,6 +204,8 @@ class Planner:
 
     def _outside(self, var: Var) -> int:
         node = var.node
+        if type(var.buffer) is Failure:
+            raise var.buffer.error
         if var.buffer is not None:
             key = (id(var.buffer), id(var.aval))
             number = self._by_buffer.get(key)

@@ -380,6 +380,33 @@ class Trace:
         """Key and static offset of random blocks that a compiled function takes as an input; None outside of one."""
         return self.parent.draw(generator, blocks, device) if self.parent is not None else None
 
+    def note_mode(self, owner: Any, name: str, value: bool) -> None:
+        """The function's course depends on this attribute."""
+        if self.parent is not None:
+            self.parent.note_mode(owner, name, value)
+
+
+class Mode:
+    """An attribute that a function's course depends on, such as ``training``: a compiled function is valid for one value."""
+
+    def __init__(self, default: bool) -> None:
+        self.default = default
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, owner: Any, kind: type | None = None) -> bool:
+        if owner is None:
+            return self.default
+        value: bool = vars(owner).get(self.name, self.default)
+        if STATE.trace is not None:
+            STATE.trace.note_mode(owner, self.name, value)
+        return value
+
+    def __set__(self, owner: Any, value: bool) -> None:
+        vars(owner)[self.name] = value
+
 
 class State(threading.local):
     """What a thread is doing: the innermost trace, whether derivatives are recorded."""

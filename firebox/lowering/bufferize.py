@@ -323,7 +323,8 @@ class _Writer:
         base = self._address(host)
         itemsize = aval_of(op.results[0].type).dtype.itemsize
         end = 0
-        for operand, offset in zip(inner._operands, inner.values["offsets"], strict=True):
+        parts = zip(inner._operands, inner.values["offsets"], strict=True)
+        for operand, offset in sorted(parts, key=lambda part: part[1]):
             value = _outside(op, operand)
             store = _store(self.state, value)
             size = _bytes(value)

@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from xdsl.universe import Universe
 
 from firebox.dtypes import bf16, bool_, f32, i64
 from firebox.frontend import universe
@@ -506,7 +507,7 @@ class _Point:
 def test_a_broken_plugin_is_reported_and_left_out(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, firebox: Any, ir: str
 ) -> None:
-    twice = universe.Universe(all_passes={"nd-fuse": universe.FIREBOX.all_passes["nd-expand"]})
+    twice = Universe(all_passes={"nd-fuse": universe.FIREBOX.all_passes["nd-expand"]})
     points = [_Point("broken", ImportError("no module named foo")), _Point("odd", 3), _Point("twice", twice)]
     monkeypatch.setattr(universe, "entry_points", lambda group: points)
     assert firebox("opt", ir, "-p", "nd-fuse").out.count("nd.group") == 1

@@ -142,4 +142,6 @@ class Control(Lanes):
 
 
 def _turns_at_most_once(lo: Val, hi: Val, step: Val) -> bool:
-    return lo.const is not None and hi.const is not None and step.const is not None and hi.const <= lo.const + step.const
+    return (
+        lo.const is not None and hi.const is not None and step.const is not None and hi.const <= lo.const + step.const
+    )

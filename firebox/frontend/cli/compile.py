@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from firebox.frontend import aot
-from firebox.frontend.cli.load import load_object
+from firebox.frontend.cli.load import load_object, run_user_code
 from firebox.frontend.cli.main import OK, UsageError
 from firebox.frontend.source import Source, from_text, trace
 from firebox.lowering.pipeline import PHASES, Options
@@ -64,7 +64,8 @@ def _source(args: argparse.Namespace) -> Source:
         name = "stdin.mlir" if args.source == "-" else args.source
         return from_text(text, name, args.input or None)
     function, name = load_object(args.source)
-    return trace(function, args.input, args.weights, args.name or name)
+    source: Source = run_user_code(lambda: trace(function, args.input, args.weights, args.name or name))
+    return source
 
 
 def _write(args: argparse.Namespace, content: str | bytes) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 from firebox.errors import FireboxError, UserError
 from firebox.frontend.cli.main import UsageError
 
+_PACKAGE = str(Path(__file__).parents[2])
+
 
 def load_object(text: str) -> tuple[Callable[..., Any], str]:
     """Import what is named; a function that takes no arguments is called, and gives the model. Runs the user's code.
@@ -33,7 +35,7 @@ def load_object(text: str) -> tuple[Callable[..., Any], str]:
         raise UsageError("no such name in the file", op=place, expected=f"one of {known}", found=name)
     found = getattr(module, name)
     if inspect.isfunction(found) and not _takes_arguments(found):
-        found = _run(found)
+        found = run_user_code(found)
     if not callable(found):
         raise UsageError("neither a model nor a function", op=text, found=type(found).__name__)
     return found, Path(place).stem if place.endswith(".py") else place.rpartition(".")[2]
@@ -42,7 +44,7 @@ def load_object(text: str) -> tuple[Callable[..., Any], str]:
 def _import(place: str) -> ModuleType:
     if not place.endswith(".py"):
         sys.path.insert(0, str(Path.cwd()))
-        module: ModuleType = _run(lambda: importlib.import_module(place))
+        module: ModuleType = run_user_code(lambda: importlib.import_module(place))
         return module
     path = Path(place).absolute()
     if not path.is_file():
@@ -54,7 +56,7 @@ def _import(place: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     loader = spec.loader
-    _run(lambda: loader.exec_module(module))
+    run_user_code(lambda: loader.exec_module(module))
     return module
 
 
@@ -65,15 +67,21 @@ def _takes_arguments(function: Callable[..., Any]) -> bool:
     return any(p.default is p.empty and p.kind not in kinds for p in parameters)
 
 
-def _run(call: Callable[[], Any]) -> Any:
-    """Run the user's code; what it raises becomes an error that names its line."""
+def run_user_code(call: Callable[[], Any]) -> Any:
+    """Run the user's code; what it raises becomes an error that names its line. What this package raises stays.
+
+    Raises:
+        UserError: the user's code raises an exception of its own.
+    """
     try:
         return call()
     except FireboxError:
         raise
+    except SyntaxError as error:
+        raise UserError(f"SyntaxError: {error.msg}").at(f"{error.filename}:{error.lineno}") from None
     except Exception as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+        if frames[-1].filename.startswith(_PACKAGE):
+            raise  # a defect of ours
         where = f"{frames[-1].filename}:{frames[-1].lineno}"
-        if isinstance(error, SyntaxError):
-            where = f"{error.filename}:{error.lineno}"
         raise UserError(f"{type(error).__name__}: {error}").at(where) from None

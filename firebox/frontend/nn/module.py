@@ -8,6 +8,7 @@ from firebox.frontend.cells import Cell, Param
 from firebox.frontend.nn import tree
 from firebox.frontend.nn.state import load_into
 from firebox.frontend.tensor import Tensor, device_or_dtype
+from firebox.frontend.trace import Mode
 
 
 def value_of(cell: Cell | None) -> Tensor | None:
@@ -24,7 +25,7 @@ class Module(tree.Node):
     out.
     """
 
-    training: bool = True
+    training = Mode(True)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The computation; subclasses define it with arguments of their own."""

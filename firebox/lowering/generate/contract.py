@@ -234,8 +234,8 @@ class ContractKernel:
 
     def _lanes(self) -> None:
         lane = self.tiling.lane
-        if lane is None:
-            self.masks: list[Val | None] = [None]
+        if lane is None or lane.reduced:
+            self.masks: list[Val | None] = [None] * self.tiling.vectors
             self._rows()
             return
 
@@ -301,7 +301,7 @@ class ContractKernel:
             self._tile_to_scratch(place, offsets)
             return
         sums = self.tile.sums(place, offsets, self.tile.zeros(offsets))
-        vectors = self.tiling.vectors
+        vectors = len(sums) // len(offsets)
         for number, total in enumerate(sums):
             self.tile.enter(place, offsets[number // vectors], number % vectors)
             store_outputs(self.body, self.tiling, self.outputs, total)

@@ -1,39 +1,153 @@
-"""Chooses the schedule of a contraction: which loop fills the lanes, which gives the rows of the register tile, how blocks are cut."""
+"""Chooses the schedule of a contraction: the loop that fills the lanes, the rows of the register tile, what is copied, blocks.
+
+Every loop of the result is tried for the lanes and for the rows, and a reduced loop for the lanes where both factors follow
+it in memory; the candidate with the fewest estimated cycles wins.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
-from firebox.dims import DimLike
+from firebox.lowering.generate.contract_blocks import UNIT, Blocks, Shape
+from firebox.lowering.generate.contract_cost import along, fill_cost, is_packable, tile_cost, total_cost
 from firebox.lowering.generate.contract_problem import Problem
-from firebox.lowering.generate.contract_tiling import blocks_text
-from firebox.lowering.generate.frame import estimate, grain_of
+from firebox.lowering.generate.contract_tiling import RESULT, blocks_text
+from firebox.lowering.generate.frame import estimate
 from firebox.lowering.generate.nest import Loop
 from firebox.runtime.target import Target
+
+VECTORS = (1, 2, 3, 4, 6, 8)
+MAX_ROWS = 14
+MAX_SUMS = 20
+MAX_UNROLLED = 16
+"""Turns up to which a second loop of rows is written out whole."""
 
 
 def contract_schedule(group: GroupOp, target: Target) -> Schedule:
     """The schedule of a group of kind ``contract``."""
     problem = Problem.of(group)
     lanes = target.lanes(max(problem.dtype.itemsize, 4))
-    if not problem.out or lanes < 2:
+    if lanes < 2 or not (problem.out or problem.reduced):
         return Schedule("contract")
-    lane = problem.out[-1]
-    rows = [loop for loop in problem.out if loop != lane][-1:]
-    vectors = 2 if estimate(lane.extent) > lanes else 1
-    counts = [min(8, _small(loop.extent)) for loop in rows]
-    blocks = {loop.name: 1 for loop in problem.out if loop != lane and loop not in rows}
-    for loop, count in zip(rows, counts, strict=True):
-        blocks[loop.name] = count * 4
-    depth = 1
-    for loop in problem.reduced:
-        depth *= estimate(loop.extent)
-    grain = grain_of(depth * 8 * estimate(lane.extent) // lanes)
-    tile = (*counts, lanes * vectors)
-    names = ",".join(loop.name for loop in rows)
-    return Schedule("contract", lane.name, lanes, grain=grain, tile=tile, rows=names, blocks=blocks_text(blocks))
+    found = [_Candidate.of(shape, target) for shape in _shapes(problem, lanes, target)]
+    if not found:
+        return Schedule("contract")
+    return min(found, key=lambda c: c.cost).schedule()
 
 
-def _small(extent: DimLike) -> int:
-    return extent if isinstance(extent, int) and extent > 0 else 8
+@dataclass(frozen=True)
+class _Candidate:
+    shape: Shape
+    blocks: Blocks
+    cost: float
+
+    @classmethod
+    def of(cls, shape: Shape, target: Target) -> "_Candidate":
+        blocks = Blocks(shape, target.l2_bytes)
+        return cls(shape, blocks, total_cost(shape, blocks))
+
+    def schedule(self) -> Schedule:
+        shape, blocks = self.shape, self.blocks
+        pack = sorted(shape.pack) + [RESULT] * blocks.scratch
+        tile = (*shape.rows.values(), shape.columns)
+        return Schedule(
+            "contract",
+            shape.lane.name,
+            shape.lanes,
+            grain=self._grain(),
+            tile=tile,
+            rows=",".join(shape.rows),
+            blocks=blocks_text(blocks.result()),
+            pack=tuple(pack),
+        )
+
+    def _grain(self) -> int:
+        """Units worth handing to another thread; what each thread copies anew should be small beside its work."""
+        shape, blocks = self.shape, self.blocks
+        constant = [n for n in shape.pack if not blocks.cut & set(shape.problem.operands[n].names)]
+        copied = sum(fill_cost(shape, blocks, n) for n in constant)
+        sums = shape.vectors
+        for rows in shape.rows.values():
+            sums *= rows
+        unit = blocks.work() * tile_cost(shape) / sums
+        return max(1, round(max(UNIT, 8.0 * copied) / max(unit, 1.0)))
 
 
-__all__ = ["Loop", "contract_schedule"]
+# ---- candidates --------------------------------------------------------------------------------------------------
+
+
+def _shapes(problem: Problem, lanes: int, target: Target) -> Iterator[Shape]:
+    registers = 32 if target.vector_bits == 512 or target.arch == "aarch64" else 16
+    loops = [loop for loop in problem.out if estimate(loop.extent) > 1]
+    wide = [loop for loop in loops if estimate(loop.extent) >= lanes // 2] or loops[-1:]
+    for lane in wide:
+        for vectors in VECTORS:
+            if (vectors - 1) * lanes >= estimate(lane.extent):
+                break
+            room = min(MAX_SUMS, registers - vectors - 1) // vectors
+            for rows in _rows([loop for loop in problem.out if loop != lane], room):
+                yield _packed(problem, lane, lanes, vectors, rows)
+    for lane in problem.reduced:
+        if all(o.direct and _follows(o.stride(lane.name)) for o in problem.operands):
+            yield from _dots(problem, lane, lanes, min(MAX_SUMS, registers - 4))
+
+
+def _follows(step: object) -> bool:
+    return step in (0, 1)
+
+
+def _rows(loops: list[Loop], room: int) -> Iterator[Mapping[str, int]]:
+    """Rows of a tile along one loop, or along one and the whole of another short one."""
+    yield {}
+    for loop in loops:
+        for count in _counts(loop, room):
+            yield {loop.name: count}
+    for outer in loops:
+        for inner in loops:
+            if outer is inner or not isinstance(inner.extent, int) or not 1 < inner.extent <= MAX_UNROLLED:
+                continue
+            for count in _counts(outer, room // inner.extent):
+                if count > 1:
+                    yield {outer.name: count, inner.name: inner.extent}
+
+
+def _counts(loop: Loop, room: int) -> list[int]:
+    """Numbers of rows that divide a loop well."""
+    room = min(room, MAX_ROWS)
+    if room < 1:
+        return []
+    if not isinstance(loop.extent, int):
+        return [min(8, room)]
+    divisor = next(c for c in range(min(room, max(loop.extent, 1)), 0, -1) if loop.extent % c == 0)
+    tiles = -(-loop.extent // room)
+    return sorted({divisor, -(-loop.extent // max(tiles, 1)), min(8, room)} - {0})
+
+
+def _packed(problem: Problem, lane: Loop, lanes: int, vectors: int, rows: Mapping[str, int]) -> Shape:
+    """With those operands in scratch that are not read well in place."""
+    plain = Shape(problem, lane, lanes, vectors, rows, frozenset(), False)
+    pack = frozenset(n for n in (0, 1) if _wants_pack(plain, n))
+    scratch = bool(problem.out) and lane != problem.out[-1]
+    return Shape(problem, lane, lanes, vectors, rows, pack, scratch)
+
+
+def _wants_pack(shape: Shape, number: int) -> bool:
+    operand = shape.problem.operands[number]
+    how = along(shape, number)
+    if not is_packable(operand) or how == "odd":
+        return False
+    if any(not isinstance(shape.problem.loop(n).extent, int) for p in operand.positions or () if len(p.terms) > 1 for n, _ in p.terms):
+        return False  # a window of unknown size
+    return not operand.direct or how == "across"
+
+
+def _dots(problem: Problem, lane: Loop, lanes: int, room: int) -> Iterator[Shape]:
+    """The lanes along a reduced loop: as many rows as there is room for, or several sums a row where there are few."""
+    for rows in _rows(list(problem.out), room):
+        count = 1
+        for number in rows.values():
+            count *= number
+        for vectors in (1, 2, 4):
+            if count * vectors <= room:
+                yield Shape(problem, lane, lanes, vectors, rows, frozenset(), False)

@@ -296,9 +296,15 @@ class Packing:
 
         def tile(number: Val) -> None:
             at = k.add(target, k.mul(number, lane.stride * tiling.columns))
-            for vector in range(tiling.vectors):
-                first = k.add(k.mul(number, tiling.columns), vector * self.lanes)
-                self._squares(lane, line, first, source, k.add(at, vector * self.lanes), valid)
+
+            def vector(position: Val) -> None:
+                first = k.add(k.mul(number, tiling.columns), position)
+                self._squares(lane, line, first, source, k.add(at, position), valid)
+
+            if tiling.vectors == 1:
+                vector(k.index(0))
+            else:
+                k.loop(0, tiling.columns, self.lanes, [], lambda position, _: vector(position))
 
         self._tiles(tile)
 

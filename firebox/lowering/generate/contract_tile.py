@@ -1,6 +1,6 @@
 """The register tile of a contraction: sums that stay in registers while the reduced loops run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from firebox.dialects.kernel.builder import Ref, Val
@@ -62,6 +62,8 @@ class RegisterTile:
         self.problem = tiling.problem
         self.sources = sources
         self.lane = tiling.lane.name if tiling.lane is not None else ""
+        self.across = tiling.lane is not None and tiling.lane.reduced
+        self.vectors = tiling.vectors
 
     def zeros(self, offsets: Offsets) -> list[Val]:
         """The sums before the first turn."""
@@ -70,12 +72,21 @@ class RegisterTile:
         return [zero] * (len(offsets) * self.tiling.vectors)
 
     def sums(self, place: Place, offsets: Offsets, start: list[Val]) -> list[Val]:
-        """The sums after the reduced loops, row by row: one value for each vector."""
-        if any(loop.extent == 0 for loop in self.problem.reduced):
-            return start
+        """The sums after the reduced loops, row by row: one value for each vector, or a scalar where lanes are summed."""
         self.place, self.offsets = place, offsets
+        self.masks = place.masks
         bases = [self._base(source) for source in self.sources]
-        return self._reduce(list(self.problem.reduced), bases, start)
+        loops_ = sorted(self.problem.reduced, key=lambda loop: loop.name == self.lane)  # the lanes innermost
+        if not any(loop.extent == 0 for loop in loops_):
+            start = self._reduce(loops_, bases, start)
+        return [self._folded(start[k : k + self.vectors]) for k in range(0, len(start), self.vectors)] if self.across else start
+
+    def _folded(self, sums: list[Val]) -> Val:
+        """The sum of all lanes of some vectors: a tree."""
+        while len(sums) > 1:
+            half = len(sums) // 2
+            sums = [self.k.add(a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
+        return self.k.reduce("add", sums[0])
 
     def _base(self, source: Source | None) -> Val | None:
         if source is None:
@@ -99,6 +110,8 @@ class RegisterTile:
         loop, *inner = rest
         k = self.k
         extent = self.place.count[loop.name]
+        if self.across and not inner:
+            return self._along_lanes(loop, bases, sums)
 
         def turn(position: Val, carried: list[Val]) -> list[Val]:
             self.body.env[loop.name] = k.add(self.place.start[loop.name], position)
@@ -116,6 +129,37 @@ class RegisterTile:
 
         sums = k.loop(0, full, unroll, sums, several)
         return sums if full.const is not None and full.const == extent.const else k.loop(full, extent, 1, sums, turn)
+
+    def _along_lanes(self, loop: Loop, bases: list[Val | None], sums: list[Val]) -> list[Val]:
+        """The reduced loop that fills the lanes: several vectors at a time, single ones, and the rest under a mask."""
+        k, lanes, vectors = self.k, self.tiling.lanes, self.vectors
+        extent = self.place.count[loop.name]
+        at = k.index(0)
+
+        def turn(position: Val, carried: list[Val]) -> list[Val]:
+            return self._multiply(self._moved(bases, loop.name, position), carried)
+
+        for width in sorted({vectors, 1}, reverse=True):
+            end = k.mul(k.floordiv(extent, lanes * width), lanes * width)
+            if at.const is None or at.const != end.const:
+                sums = self._narrowed(width, sums, lambda some, at=at, end=end, width=width: k.loop(at, end, lanes * width, some, turn))  # type: ignore[misc]
+            at = end
+        if extent.const is not None and extent.const == at.const:
+            return sums
+        self.masks = [k.mask(k.sub(extent, at), lanes)]
+        return self._narrowed(1, sums, lambda some: turn(at, some))
+
+    def _narrowed(self, vectors: int, sums: list[Val], work: Callable[[list[Val]], list[Val]]) -> list[Val]:
+        """Work on the first vectors of every row only."""
+        whole = self.vectors
+        self.vectors = vectors
+        chosen = [k for k in range(len(sums)) if k % whole < vectors]
+        done = work([sums[k] for k in chosen])
+        self.vectors = whole
+        result = list(sums)
+        for k, value in zip(chosen, done, strict=True):
+            result[k] = value
+        return result
 
     def _moved(self, bases: list[Val | None], name: str, position: Val) -> list[Val | None]:
         moved: list[Val | None] = []
@@ -142,7 +186,7 @@ class RegisterTile:
             step: DimLike = 0
             for name, offset in row.items():
                 step = step + _times(source.strides.get(name, 0), offset)
-            for vector in range(self.tiling.vectors):
+            for vector in range(self.vectors):
                 key = (step, vector if along != 0 else 0)
                 if key not in found:
                     found[key] = self._load(source, base, step, along, vector)
@@ -155,7 +199,7 @@ class RegisterTile:
         at = base if step == 0 else k.add(base, self.body.expression(step))
         if along == 0 or lanes == 1:
             return k.broadcast(k.load(source.ref, at, invariant=source.shared), lanes)
-        mask = self.place.masks[vector] if source.shared else None
+        mask = self.masks[vector] if source.shared else None
         if along == 1:
             return k.load(source.ref, at, lanes, mask, 0, invariant=source.shared)
         kind = i64 if self.body.wide_indices else i32
@@ -170,7 +214,7 @@ class RegisterTile:
         env = point(loops(problem.op.avals[0].shape)) | problem.reduced_env
         factors = []
         for row in self.offsets:
-            for vector in range(tiling.vectors):
+            for vector in range(self.vectors):
                 self.enter(self.place, row, vector)
                 factors.append(self.k.broadcast(body.read(problem.op, read, env), tiling.lanes))
         return factors
@@ -182,7 +226,7 @@ class RegisterTile:
         for name, position in place.local.items():
             offset = row.get(name, 0) + (vector * self.tiling.lanes if name == self.lane else 0)
             body.env[name] = k.add(k.add(place.start[name], position), offset)
-        body.lane = Lane(self.lane, self.tiling.lanes, place.masks[vector]) if self.lane else None
+        body.lane = None if self.across or not self.lane else Lane(self.lane, self.tiling.lanes, place.masks[vector])
 
 
 def _times(stride: DimLike, count: int) -> DimLike:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from firebox import dims
+from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.base import NdOp
 from firebox.dialects.nd.schedule import Schedule
 from firebox.dims import DimLike
@@ -109,8 +110,15 @@ class Tiling:
 
     @property
     def unit_loops(self) -> list[Loop]:
-        """The loops that are cut into blocks."""
-        return [loop for loop in self.problem.out if not self.whole(loop)]
+        """The loops that are cut into blocks, outermost first: a part that was copied is used by the units that follow."""
+        found = [loop for loop in self.problem.out if not self.whole(loop)]
+        return sorted(found, key=lambda loop: -self._copied(loop))
+
+    def _copied(self, loop: Loop) -> int:
+        """Size of the largest operand that is copied anew for another block of the loop, as far as it is known."""
+        operands = [self.problem.operands[n] for n in self.pack if n != RESULT]
+        sizes = [aval_of(o.value.type).size for o in operands if loop.name in o.names]
+        return max((s if isinstance(s, int) else 0 for s in sizes), default=-1)
 
     def unit_extent(self, loop: Loop) -> DimLike:
         """Number of blocks of a loop."""

@@ -22,7 +22,7 @@ from firebox.lowering.access import formula_of, reduction_of
 from firebox.lowering.generate.body import Body, Lane, Scalars, linear
 from firebox.lowering.generate.nest import Loop, Nest
 from firebox.lowering.generate.scratch import cached_values, scratch_layout
-from firebox.lowering.generate.units import lane_loop, unit_loops
+from firebox.lowering.generate.units import lane_loop, unit_count, unit_loops
 
 State = list[Val]
 
@@ -51,6 +51,8 @@ class LoopKernel:
     def build(self) -> FuncOp:
         """The finished kernel."""
         k = self.k
+        if unit_count(self.nest, self.schedule) == 0:
+            return k.finish()
         k.loop(k.begin, k.end, 1, [], lambda unit, _: self._unit(unit))
         return k.finish()
 

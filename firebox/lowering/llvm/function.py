@@ -24,6 +24,7 @@ from firebox.runtime.target import Target
 
 OpT = TypeVar("OpT", bound=Operation)
 Lowering = Callable[["FunctionText", Any], None]
+_Typed = Callable[["FunctionText", OpT], None]
 
 LOWERINGS: dict[type[Operation], Lowering] = {}
 """How each op is written; filled by the `ops_*` modules and by `tables`, open to more."""
@@ -31,11 +32,12 @@ LOWERINGS: dict[type[Operation], Lowering] = {}
 ELEMENT_BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8, "ptr": 8}
 
 
-def lowers(op: type[OpT]) -> Callable[[Callable[["FunctionText", OpT], None]], Callable[["FunctionText", OpT], None]]:
-    """Decorator: the function writes ops of this class."""
+def lowers(*ops: type[OpT]) -> Callable[["_Typed[OpT]"], "_Typed[OpT]"]:
+    """Decorator: the function writes ops of these classes."""
 
-    def register(function: Callable[["FunctionText", OpT], None]) -> Callable[["FunctionText", OpT], None]:
-        LOWERINGS[op] = function
+    def register(function: "_Typed[OpT]") -> "_Typed[OpT]":
+        for op in ops:
+            LOWERINGS[op] = function
         return function
 
     return register

@@ -1,7 +1,7 @@
 """log, log2 and log1p as polynomials.
 
-x = m 2^e with m in [sqrt(1/2), sqrt(2)), and z = m - 1 exactly. In f32 log(1 + z) = z - z^2/2 + z^3 p(z); in f64, where
-that would take 20 terms, with s = z / (2 + z): log(1 + z) = z - (z^2/2 - s (z^2/2 + s^2 p(s^2))), as in fdlibm's e_log.c.
+x = m 2^e with m in [sqrt(1/2), sqrt(2)), and z = m - 1 exactly. In f32 log(1 + z) = z - z^2/2 + z^3 p(z); in f64,
+where that would take 20 terms, log(1 + z) = z - (z^2/2 - s (z^2/2 + s^2 p(s^2))) with s = z / (2 + z), as in fdlibm.
 """
 
 from firebox.lowering.llvm import coefficients as c

@@ -4,7 +4,6 @@ Moderate angles reduce by pi/2 in three parts with fused multiply-adds (Cody and
 helper function replaces r by the exact reduction of Payne and Hanek (1983), so results are right for all angles.
 """
 
-
 from firebox.lowering.llvm import coefficients as c
 from firebox.lowering.llvm.lanewise import Lanewise
 from firebox.lowering.llvm.payne_hanek import large_angles
@@ -96,5 +95,3 @@ def sin(v: Lanewise, x: str) -> str:
 def cos(v: Lanewise, x: str) -> str:
     """Cosine."""
     return _quadrant(v, x, 1)[0]
-
-

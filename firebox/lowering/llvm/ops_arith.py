@@ -209,7 +209,9 @@ def _power_of_two(literal: str) -> int | None:
 # Comparison and selection
 
 _CMPI = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-_CMPF = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true")  # fmt: skip
+_CMPF = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq") + (
+    "ugt", "uge", "ult", "ule", "une", "uno", "true"
+)  # fmt: skip
 
 
 @lowers(kernel.CmpOp)
@@ -233,8 +235,7 @@ def _compare(f: FunctionText, op: Operation, predicate: str) -> None:
     f.define(op.results[0], f.op(f"{mnemonic} {predicate} {f.type(lhs)} {f.value(lhs)}, {f.value(rhs)}"))
 
 
-@lowers(kernel.SelectOp)
-@lowers(arith.SelectOp)
+@lowers(kernel.SelectOp, arith.SelectOp)
 def _select(f: FunctionText, op: Operation) -> None:
     cond, a, b = operands_of(op)
     type_ = f.type(a)

@@ -91,7 +91,7 @@ def _has_half(f: FunctionText) -> bool:
 
 
 def f16_to_float(f: FunctionText, lanes: int, x: str) -> str:
-    """Exact. Without the instruction: move the fields, scale by 2^112, which also normalises denormals; fix inf, NaN."""
+    """Exact. Without the instruction: move the fields, scale by 2^112, which also makes denormals normal; fix inf."""
     if _has_half(f):
         half = f.op(f"bitcast {vec('i16', lanes)} {x} to {vec('half', lanes)}")
         return f.op(f"fpext {vec('half', lanes)} {half} to {vec('float', lanes)}")
@@ -105,8 +105,8 @@ def f16_to_float(f: FunctionText, lanes: int, x: str) -> str:
 
 
 def float_to_f16(f: FunctionText, lanes: int, x: str) -> str:
-    """Round half to even. Without the instruction, by the adder: normals with the mantissa's lowest kept bit, denormals
-    by adding 0.5, whose last place is 2^-24 (F. Giesen, float_to_half_fast3_rtne)."""
+    """Round half to even. Without the instruction: normals by adding below the last kept bit, denormals by
+    adding 0.5, whose last place is 2^-24 (F. Giesen, float_to_half_fast3_rtne)."""
     if _has_half(f):
         half = f.op(f"fptrunc {vec('float', lanes)} {x} to {vec('half', lanes)}")
         return f.op(f"bitcast {vec('half', lanes)} {half} to {vec('i16', lanes)}")
@@ -169,7 +169,8 @@ def _standard(kind: str) -> Any:
     return write
 
 
-for _class in (arith.ExtSIOp, arith.SIToFPOp, arith.FPToSIOp):
-    LOWERINGS[_class] = _standard("signed")
-for _class in (arith.ExtUIOp, arith.UIToFPOp, arith.FPToUIOp, arith.ExtFOp, arith.TruncFOp, arith.TruncIOp):
-    LOWERINGS[_class] = _standard("unsigned")
+_SIGNED: tuple[type[Operation], ...] = (arith.ExtSIOp, arith.SIToFPOp, arith.FPToSIOp)
+_UNSIGNED: tuple[type[Operation], ...] = (arith.ExtUIOp, arith.UIToFPOp, arith.FPToUIOp)
+_SIGNLESS: tuple[type[Operation], ...] = (arith.ExtFOp, arith.TruncFOp, arith.TruncIOp)
+for _class in (*_SIGNED, *_UNSIGNED, *_SIGNLESS):
+    LOWERINGS[_class] = _standard("signed" if _class in _SIGNED else "unsigned")

@@ -18,9 +18,7 @@ def _terminator(block: Block) -> _Values:
     return operands_of(last) if isinstance(last, scf.YieldOp) else ()
 
 
-@lowers(scf.YieldOp)
-@lowers(scf.ConditionOp)
-@lowers(func.ReturnOp)
+@lowers(scf.YieldOp, scf.ConditionOp, func.ReturnOp)
 def _nothing(f: FunctionText, op: Operation) -> None:
     """Written by the op around it."""
 
@@ -56,8 +54,8 @@ def _for(f: FunctionText, op: scf.ForOp) -> None:
         for v, start, end in zip((counter, *carried), starts, [following, *results], strict=True)
     ))  # fmt: skip
     f.block(done)
-    for value, start, end in zip(op.results, starts[1:], results, strict=True):
-        f.define(value, end if certain else f.phi(f.type(value), [(start, before), (end, latch)]))
+    for result, start, end in zip(op.results, starts[1:], results, strict=True):
+        f.define(result, end if certain else f.phi(f.type(result), [(start, before), (end, latch)]))
 
 
 @lowers(scf.IfOp)
@@ -115,4 +113,4 @@ def _while(f: FunctionText, op: scf.WhileOp) -> None:
 @lowers(func.CallOp)
 def _call(f: FunctionText, op: func.CallOp) -> None:
     arguments = ", ".join(f"{f.type(v)} {f.value(v)}" for v in operands_of(op))
-    f.line(f"call void @{op.callee.string_value()}({arguments})")
+    f.line(f"call void @{op.callee.root_reference.data}({arguments})")

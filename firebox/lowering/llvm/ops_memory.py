@@ -26,8 +26,7 @@ def _one_index(op: Operation, found: int, others: int) -> None:
         raise CompilerError("memory in a kernel is flat", op=op.name, expected="one index", found=found - others)
 
 
-@lowers(memref.LoadOp)
-@lowers(vector.LoadOp)
+@lowers(memref.LoadOp, vector.LoadOp)
 def _load(f: FunctionText, op: Operation) -> None:
     operands = operands_of(op)
     _one_index(op, len(operands), 1)
@@ -35,8 +34,7 @@ def _load(f: FunctionText, op: Operation) -> None:
     f.define(op.results[0], f.op(f"load {f.type(op.results[0])}, ptr {pointer}, align {ELEMENT_BYTES[element]}"))
 
 
-@lowers(memref.StoreOp)
-@lowers(vector.StoreOp)
+@lowers(memref.StoreOp, vector.StoreOp)
 def _store(f: FunctionText, op: Operation) -> None:
     operands = operands_of(op)
     _one_index(op, len(operands), 2)

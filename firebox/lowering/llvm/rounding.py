@@ -66,8 +66,9 @@ def _fma_double(f: FunctionText, lanes: int, a: str, b: str, c: str) -> str:
         return f.op(f"{mnemonic} {type_} {x}, {y}")
 
     def split(x: str) -> tuple[str, str]:
-        # Clearing 27 bits leaves a high part of 26; the low part is exact.
+        # Rounding to 26 bits leaves a low part of 26 bits and a sign, so that all partial products are exact.
         bits = f.op(f"bitcast {type_} {x} to {vector('i64', lanes)}")
+        bits = f.op(f"add {vector('i64', lanes)} {bits}, {splat('i64', str(1 << 26), lanes)}")
         kept = f.op(f"and {vector('i64', lanes)} {bits}, {splat('i64', str(-(1 << 27)), lanes)}")
         high = f.op(f"bitcast {vector('i64', lanes)} {kept} to {type_}")
         return high, op("fsub", x, high)

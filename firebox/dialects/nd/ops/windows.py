@@ -204,8 +204,6 @@ class FoldWindow(NdOp):
             index[axis] = dims.floordiv(first, stride)
             guards.append(Guard(index[axis], windows.shape[axis], first if stride > 1 else 0, stride))
         read = Read(0, (*index, *taps), tuple(guards))
-        if not taps:
-            return Formula(shape, (read,), same)
         return Formula(shape, (read,), same, ordered["sizes"], monoid("sum", windows.dtype))
 
     @classmethod

@@ -1,0 +1,1 @@
+"""Benchmarks against other libraries, measured side by side."""

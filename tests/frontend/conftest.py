@@ -1,0 +1,19 @@
+"""Fixtures of the frontend's tests."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+import firebox as fb
+
+
+@pytest.fixture
+def frontend() -> Iterator[None]:
+    """Run programs in NumPy unless FIREBOX_DEVICE names another device; seeds and counters start anew."""
+    fb.set_default_device(os.environ.get("FIREBOX_DEVICE", "interpret"))
+    fb.manual_seed(0)
+    fb.flush()
+    fb.reset_stats()
+    yield
+    fb.set_default_device(None)
