@@ -109,17 +109,22 @@ def run(requested: Sequence[Var]) -> None:
     global _epoch
     with _lock:
         _epoch += 1
-        groups: dict[Device, dict[tuple[Node, int], list[Var]]] = {}
-        for var in (*_held(), *requested):
-            if var.buffer is None and var.node is not None:
-                groups.setdefault(var.device, {}).setdefault((var.node, var.index), []).append(var)
-            elif var.buffer is None:
-                Planner().make([var])  # a placeholder: raises the error that says so
         try:
-            for device, outputs in groups.items():
-                _run_or_isolate(device, list(outputs.values()), requested)
+            for device, outputs in _by_device((*_held(), *requested)):
+                _run_or_isolate(device, outputs, requested)
         finally:
             PENDING[:] = [r for r in PENDING if _is_pending(r)]
+
+
+def _by_device(values: Sequence[Var]) -> list[tuple[Device, list[list[Var]]]]:
+    """The pending ones of the values for each device, names of the same value together. Nodes are not kept here."""
+    groups: dict[Device, dict[tuple[Node, int], list[Var]]] = {}
+    for var in values:
+        if var.buffer is None and var.node is not None:
+            groups.setdefault(var.device, {}).setdefault((var.node, var.index), []).append(var)
+        elif var.buffer is None:
+            Planner().make([var])  # a placeholder: raises the error that says so
+    return [(device, list(outputs.values())) for device, outputs in groups.items()]
 
 
 def _is_pending(reference: Any) -> bool:

@@ -27,15 +27,16 @@ _get_ptr, _get_nbytes = operator.attrgetter("ptr"), operator.attrgetter("nbytes"
 
 
 class _Sizes:
-    """Bytes of every buffer for one choice of dims and threads."""
+    """Bytes of every buffer and shapes of the outputs for one choice of dims and threads."""
 
-    __slots__ = ("arena", "dims", "inputs", "outputs")
+    __slots__ = ("arena", "dims", "inputs", "outputs", "shapes")
 
     def __init__(self, program: Program, dims: Sequence[int], threads: int) -> None:
         env = dict(zip(program.dims, dims, strict=True))
         self.dims = slots(dims)
         self.inputs = [_nbytes(spec, env) for spec in program.inputs]
         self.outputs = [_nbytes(spec, env) for spec in program.outputs]
+        self.shapes = [tuple(dim.evaluate(d, env) for d in spec.shape) for spec in program.outputs]
         self.arena = _checked(dim.evaluate(program.arena, {**env, THREADS: threads}), "workspace")
 
 
@@ -85,7 +86,7 @@ class Executable:
             IndexRangeError, ShapeError, DeviceError: a fault that the code reports, with the line of its op.
         """
         env = self._environment()
-        sizes = self._sizes.get((env.threads, *dims)) or self._measure(dims, env.threads)
+        sizes = self._sizes_for(dims, env.threads)
         if list(map(_get_nbytes, inputs)) != sizes.inputs:
             self._check_sizes(inputs, sizes)
         outputs = list(map(self._allocate, sizes.outputs)) if donate is None else self._outputs(inputs, sizes, donate)
@@ -115,19 +116,23 @@ class Executable:
         env = signature.bind(values)
         from_numpy = self.device.backend.from_numpy
         buffers = [from_numpy(contiguous(value)) for value in values]
-        return self.results(self.run(buffers, [env[name] for name in self.program.dims]), env)
+        return self.run_to_arrays(buffers, [env[name] for name in self.program.dims])
 
-    def results(self, buffers: Sequence[Buffer], env: Mapping[str, int]) -> dict[str, Array]:
-        """Fresh output buffers as arrays by name; nothing else may refer to them."""
-        found = {}
-        for spec, buffer in zip(self.program.outputs, buffers, strict=True):
-            shape = tuple(dim.evaluate(d, env) for d in spec.shape)
-            found[spec.name] = buffer.as_numpy(spec.dtype.numpy, shape, writable=True)
-        return found
+    def run_to_arrays(self, inputs: Sequence[Buffer], dims: Sequence[int]) -> dict[str, Array]:
+        """`run`, giving the outputs as fresh arrays by name."""
+        buffers = self.run(inputs, dims)
+        shapes = self._sizes_for(dims, self._environment().threads).shapes
+        return {
+            spec.name: buffer.as_numpy(spec.dtype.numpy, shape, writable=True)
+            for spec, buffer, shape in zip(self.program.outputs, buffers, shapes, strict=True)
+        }
 
     def arena_bytes(self, dims: Sequence[int] = ()) -> int:
         """Bytes of workspace that a call with these dims takes now."""
-        return self._measure(dims, self._environment().threads).arena
+        return self._sizes_for(dims, self._environment().threads).arena
+
+    def _sizes_for(self, dims: Sequence[int], threads: int) -> _Sizes:
+        return self._sizes.get((threads, *dims)) or self._measure(dims, threads)
 
     def _measure(self, dims: Sequence[int], threads: int) -> _Sizes:
         if len(dims) != len(self.program.dims):

@@ -119,8 +119,7 @@ class _Ready:
             weights[index] if index in weights else self._from_numpy(contiguous(next(rest)))
             for index in range(self._count)
         ]
-        dims = [env[name] for name in self.build.program.dims]
-        return self._executable.results(self._executable.run(buffers, dims), env)
+        return self._executable.run_to_arrays(buffers, [env[name] for name in self.build.program.dims])
 
 
 def load(path: str | os.PathLike[str], device: Device | str | None = None, num_threads: int | None = None) -> Model:
