@@ -15,12 +15,7 @@ help: ## list the targets
 venv: $(READY) ## make .venv with everything that development needs
 
 demo: $(READY) ## train a classifier, compile it into one file, run that file in a process without the compiler
-	mkdir -p $(OUT)
-	$(BIN)/python examples/digits.py --out $(OUT)
-	$(BIN)/firebox compile examples/digits.py:model --weights $(OUT)/digits.safetensors \
-		--input "x: f32[b, 1, 8, 8], 1<=b<=4096" -o $(OUT)/digits.fbox
-	$(BIN)/firebox inspect $(OUT)/digits.fbox
-	$(BIN)/firebox run $(OUT)/digits.fbox --input x=@$(OUT)/images.npy --expected $(OUT)/logits.npy
+	$(BIN)/python examples/demo.py --out $(OUT)
 
 test: $(READY) ## run all tests
 	$(BIN)/python -m pytest -q

@@ -2,9 +2,9 @@
 
     python examples/digits.py --out out
 
-trains for some seconds and writes to ``out``: the weights (digits.safetensors), the held-out fifth of the data (images.npy,
-labels.npy) and what the network says about it (logits.npy). demo.py goes on from there: it compiles the model into one file
-and runs that file in a process of its own.
+trains for some seconds and writes to ``out``: the weights (digits.safetensors), the held-out fifth of the data
+(images.npy, labels.npy) and what the network says about it (logits.npy). demo.py goes on from there: it compiles the
+model into one file and runs that file in a process of its own.
 """
 
 import argparse
@@ -55,7 +55,9 @@ def load_data() -> tuple[Data, Data]:
 
     digits = load_digits()
     images = (digits.images[:, None] / 16).astype(np.float32)
-    train, held_out = fb.train.train_test_split(images, digits.target.astype(np.int64), test_fraction=HELD_OUT, seed=SEED)
+    train, held_out = fb.train.train_test_split(
+        images, digits.target.astype(np.int64), test_fraction=HELD_OUT, seed=SEED
+    )
     return Data(*train), Data(*held_out)
 
 

@@ -1,8 +1,9 @@
 """The shortest training loop: a multi-layer perceptron that tells three interleaved spirals apart.
 
-    python examples/mlp.py
+python examples/mlp.py
 """
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ class MLP(nn.Module):
     """Linear layers with GELU between them."""
 
     def __init__(self, *sizes: int) -> None:
-        self.layers = [nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True)]
+        self.layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
 
     def forward(self, x: fb.Tensor) -> fb.Tensor:
         for layer in self.layers[:-1]:

@@ -14,8 +14,9 @@ from firebox.dialects.nd.params import Literal
 from firebox.dialects.nd.transform import RegionOp, yield_values
 from firebox.dialects.xdsl_compat import append, file_location
 from firebox.frontend import locations
+from firebox.frontend.entries import Entry
 from firebox.frontend.plan import Block, Plan, Step
-from firebox.frontend.trace import Entry, ScalarVar
+from firebox.frontend.trace import ScalarVar
 
 _UNKNOWN = UnknownLoc()
 

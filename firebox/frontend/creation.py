@@ -10,8 +10,8 @@ from firebox.dialects.nd.base import lookup
 from firebox.dims import Dim, DimLike
 from firebox.dtypes import DType, as_dtype
 from firebox.errors import ShapeError, UserError
-from firebox.frontend.functions import shape as shapes
-from firebox.frontend.tensor import Array, Tensor, as_device, as_tensor, from_array, wrap
+from firebox.frontend.devices import as_device
+from firebox.frontend.tensor import Tensor, as_tensor, wrap
 from firebox.frontend.trace import record, scalar_var
 
 Number = bool | int | float
@@ -147,11 +147,6 @@ def _grid(n: int, m: int | None, device: object) -> tuple[Tensor, Tensor]:
     return iota((n, 1), 0, device=device), iota((1, n if m is None else m), 1, device=device)
 
 
-def from_numpy(array: Array, device: object = None) -> Tensor:
-    """A tensor over a C-contiguous array's memory, without a copy; the array must not be written any more."""
-    return from_array(array, as_device(device), copy=False)
-
-
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     """Coordinates of a grid from 1-D arrays; ``"xy"`` swaps the first two dims, as in NumPy, ``"ij"`` does not.
 
@@ -168,5 +163,3 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     grids = [a.reshape((1,) * k + (-1,) + (1,) * (count - k - 1)).broadcast_to(sizes) for k, a in enumerate(arrays)]
     return [g.swapaxes(0, 1) for g in grids] if indexing == "xy" and count > 1 else grids
 
-
-tril, triu = shapes.tril, shapes.triu

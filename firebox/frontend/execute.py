@@ -179,6 +179,7 @@ def _run_program(device: Device, outputs: list[list[Var]]) -> None:
     _release(plan, outputs)
     del plan
     donate = [sys.getrefcount(buffer) <= _ALONE and not buffer.exported for buffer in inputs]
+    COUNTERS.buffers_donated += sum(donate)
     try:
         results = compiled(inputs, (), donate)
     except BaseException as error:

@@ -35,16 +35,16 @@ def dim(name: str) -> Dim:
     return dims.dim(name)
 
 
-def parse_spec(text: str, name: str = "x") -> TensorSpec:
+def spec(text: str, name: str = "x") -> TensorSpec:
     """The description of a tensor, such as ``f32[b, 8]``; stands for an argument where a function is only traced.
 
     Raises:
         UserError: malformed text.
     """
-    (spec,) = parse_inputs(f"{name}: {text}").inputs
-    for symbol in dims.names(*spec.shape):
+    (found,) = parse_inputs(f"{name}: {text}").inputs
+    for symbol in dims.names(*found.shape):
         dim(symbol)
-    return spec
+    return found
 
 
 class Lowered:
@@ -72,36 +72,3 @@ class Lowered:
 
     def __repr__(self) -> str:
         return f"Lowered({len(self.traced.plan.nodes)} ops)"
-
-
-def trace_to_module(
-    function: Callable[..., Any], specs: Sequence[TensorSpec], cells: Mapping[str, Cell] | None = None
-) -> tuple[ModuleOp, list[tuple[str, Tensor]]]:
-    """The nd module of a function for inputs of given types, with what it uses besides them.
-
-    Args:
-        function: takes one tensor for each spec and returns tensors, nested in any way.
-        specs: types of the arguments; dims may be symbolic.
-        cells: names of the cells that it may read.
-
-    Returns:
-        The module, whose inputs are the arguments and then the captured values; and the latter, with names.
-
-    Raises:
-        UserError: it updates state, returns something that is no tensor, or draws random numbers.
-    """
-    _, structure = tree.flatten((tuple(specs), {}))
-    avals = [Aval(s.dtype, s.shape) for s in specs]
-    traced = trace_function(function, structure, avals, current_device())
-    forbid_writes(traced, "compile")
-    forbid_draws(traced, "compile")
-    if not traced.outputs or any(isinstance(r, tuple) for r in traced.results):
-        raise UserError("the function must return tensors only", op="compile", found=traced.structure)
-    names = {cell.slot: name for name, cell in (cells or {}).items()}
-    captured = []
-    for position, slot in enumerate(traced.trace.hidden):
-        value = slot.own()
-        assert value is not None
-        captured.append((names.get(slot, f"cell{position}"), wrap(value)))
-    captured += [(f"constant{k}", wrap(v)) for k, v in enumerate(traced.constants)]
-    return build(traced.plan, (), [*(s.name for s in specs), *(name for name, _ in captured)]), captured

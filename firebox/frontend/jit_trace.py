@@ -8,12 +8,14 @@ from firebox import dtypes
 from firebox.dialects.nd.aval import Aval
 from firebox.errors import TraceError, UserError
 from firebox.frontend import execute, tree
+from firebox.frontend.entries import intern
 from firebox.frontend.plan import Plan, Planner
 from firebox.frontend.slots import Slot
 from firebox.frontend.stats import COUNTERS
-from firebox.frontend.tensor import Tensor, as_tensor, weak, wrap
-from firebox.frontend.trace import STATE, Region, Trace, Var, intern
+from firebox.frontend.tensor import Tensor, as_tensor, wrap
+from firebox.frontend.trace import STATE, Region, Trace, Var
 from firebox.frontend.tree import TreeDef
+from firebox.frontend.weak import weak
 from firebox.runtime.device import Device
 
 RANDOM_KEY = intern(Aval(dtypes.u64, (2,)))

@@ -12,7 +12,7 @@ Location = tuple[CodeType, int]
 """Code object and instruction offset: what a frame gives without work."""
 
 _PACKAGE = str(Path(__file__).parents[1]) + "/"
-_FRONTEND = str(Path(__file__).parent) + "/"
+_USED_DIRECTLY = (str(Path(__file__).parent) + "/", _PACKAGE + "dialects/nd/array.py")
 _inside: dict[str, bool] = {}
 
 
@@ -54,7 +54,7 @@ def here() -> str:
         name = frame.f_code.co_filename
         if not name.startswith(_PACKAGE):
             return text((frame.f_code, frame.f_lasti)) if ours else ""
-        ours = ours or (name.startswith(_FRONTEND) and name != __file__)
+        ours = ours or (name.startswith(_USED_DIRECTLY) and name != __file__)
         frame = frame.f_back
     return ""
 

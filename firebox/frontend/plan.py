@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import NdOp, lookup
 from firebox.errors import TraceError
+from firebox.frontend.entries import Entry, entry_of
 from firebox.frontend.trace import (
     CallNode,
     CutVar,
-    Entry,
     Failure,
     LeafVar,
     Node,
@@ -21,7 +21,6 @@ from firebox.frontend.trace import (
     RegionNode,
     ScalarVar,
     Var,
-    entry_of,
 )
 
 LEAKED = (

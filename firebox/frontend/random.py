@@ -18,9 +18,11 @@ from firebox.dtypes import DType, as_dtype
 from firebox.errors import DTypeError, ShapeError, UserError
 from firebox.frontend import execute
 from firebox.frontend.creation import arange, as_shape
+from firebox.frontend.devices import as_device
+from firebox.frontend.entries import intern
 from firebox.frontend.functions.shape import argsort
-from firebox.frontend.tensor import Tensor, as_device, as_tensor, wrap
-from firebox.frontend.trace import STATE, Var, intern, record
+from firebox.frontend.tensor import Tensor, as_tensor, wrap
+from firebox.frontend.trace import STATE, Var, record
 from firebox.runtime.device import Device
 from firebox.runtime.memory import POOL
 

@@ -14,7 +14,7 @@ class Counters:
         nodes_recomputed: ops that ran again in a backward because their values were read before it.
         jit_traces: times that a `jit` function was traced.
         bytes_copied: bytes copied from arrays of other libraries.
-        buffers_donated: inputs whose memory an output may take.
+        buffers_donated: inputs whose memory an output was allowed to take.
     """
 
     programs_run: int = 0

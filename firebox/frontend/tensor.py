@@ -1,29 +1,25 @@
 """`Tensor`: an immutable array value. Operators record; a value is computed when it is read, with all else that is pending."""
 
-import struct
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from firebox import dims, dtypes
 from firebox.dialects.nd.array import ArrayLike, Scalar
-from firebox.dialects.nd.aval import Aval
+from firebox.dialects.nd.aval import Aval, Shape
 from firebox.dialects.nd.base import NdOp, lookup
 from firebox.dtypes import DType, as_dtype, result_type
 from firebox.errors import DTypeError, ShapeError, TraceError, UserError
-from firebox.frontend import backward, execute, indexing
-from firebox.frontend.devices import as_device, current_device, set_default_device
+from firebox.frontend import backward, execute, indexing, values
+from firebox.frontend.devices import as_device, current_device
 from firebox.frontend.methods import Methods
 from firebox.frontend.slots import Slot, detached
-from firebox.frontend.stats import COUNTERS
-from firebox.frontend.trace import PENDING, STATE, LeafVar, ScalarVar, Var, intern, record, scalar_var
+from firebox.frontend.trace import PENDING, STATE, LeafVar, ScalarVar, Var, record, scalar_var
+from firebox.frontend.values import Array, static_shape
 from firebox.runtime.device import Device
-from firebox.runtime.memory import POOL, Buffer
 
-Array = npt.NDArray[Any]
 _OPS: dict[str, type[NdOp]] = {}
 
 
@@ -37,6 +33,7 @@ class Tensor(Methods):
     __slots__ = ("__weakref__", "_var")
 
     _var: Var
+    is_weak: ClassVar[bool] = False
 
     # ---- recording -----------------------------------------------------------------------------------------------
 
@@ -51,10 +48,10 @@ class Tensor(Methods):
     def one(self, name: str, *operands: ArrayLike, **params: Any) -> Self:
         op = _OPS.get(name) or _find(name)
         try:
-            values = [o._var for o in operands]  # type: ignore[attr-defined]
+            inputs = [o._var for o in operands]  # type: ignore[attr-defined]
         except AttributeError:
-            values = [_var_of(o, self) for o in operands]
-        return wrap(record(op, values, params, self._var.device)[0])  # type: ignore[return-value]
+            inputs = [_var_of(o, self) for o in operands]
+        return wrap(record(op, inputs, params, self._var.device)[0])  # type: ignore[return-value]
 
     def _binary(self, name: str, other: Any, swap: bool = False) -> Self:
         a = self._var
@@ -97,7 +94,22 @@ class Tensor(Methods):
             a, b = a.astype(dtype), b.astype(dtype)
         return super().where(a, b)
 
+    def _float(self) -> Self:
+        return self if self._var.aval.dtype.is_float else self.astype(dtypes.f32)
+
     # ---- facts ---------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Shape:
+        return self._var.aval.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._var.aval.dtype
+
+    @property
+    def rank(self) -> int:
+        return len(self._var.aval.shape)
 
     @property
     def device(self) -> Device:
@@ -252,9 +264,8 @@ class Tensor(Methods):
         return indexing.get(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise UserError(
-            "tensors are values and cannot be written to", op="x[...] = v", hint="use x = x.at[...].set(v), which is a new tensor"
-        )
+        hint = "use x = x.at[...].set(v), which is a new tensor"
+        raise UserError("tensors are values and cannot be written to", op="x[...] = v", hint=hint)
 
     @property
     def at(self) -> "indexing.At":
@@ -277,8 +288,9 @@ class Tensor(Methods):
         if device is self.device:
             return self
         if self._var.tracked and STATE.grad and type(self._var) is not LeafVar:
-            raise UserError("no derivative flows between devices yet", op="to", hint="detach() it, or move the inputs instead")
-        return from_buffer(execute.buffer_of(self._var), self._var.aval, device)
+            hint = "detach() it, or move the inputs instead"
+            raise UserError("no derivative flows between devices yet", op="to", hint=hint)
+        return wrap(values.of_buffer(execute.buffer_of(self._var), self._var.aval, device))
 
     def clone(self) -> Self:
         """The tensor itself: values never change."""
@@ -310,40 +322,11 @@ class Tensor(Methods):
         return format(self.item(), spec) if spec else repr(self)
 
 
-class WeakTensor(Tensor):
-    """A Python number that is an argument of a traced function: beside a tensor it takes the tensor's type, as numbers do."""
-
-    __slots__ = ()
-
-    def apply(self, op: type[NdOp], operands: Sequence[ArrayLike], params: dict[str, Any]) -> tuple[Self, ...]:
-        results = super().apply(op, operands, params)
-        return tuple(map(weak, results)) if _all_weak(operands) else results  # type: ignore[return-value]
-
-    def one(self, name: str, *operands: ArrayLike, **params: Any) -> Self:
-        result = super().one(name, *operands, **params)
-        return weak(result) if _all_weak(operands) else result  # type: ignore[return-value]
-
-    def _binary(self, name: str, other: Any, swap: bool = False) -> Self:
-        result = super()._binary(name, other, swap)
-        return result if type(other) is Tensor else weak(result)  # type: ignore[return-value]
-
-
-def weak(tensor: Tensor) -> WeakTensor:
-    """A tensor as a number of a traced function."""
-    result = WeakTensor.__new__(WeakTensor)
-    result._var = tensor._var
-    return result
-
-
-def _all_weak(operands: Sequence[ArrayLike]) -> bool:
-    return all(isinstance(o, WeakTensor) for o in operands)
-
-
 def common_type(a: Tensor, b: Tensor) -> DType:
     """The type in which two tensors meet; a number's type counts by kind only."""
-    if isinstance(a, WeakTensor) == isinstance(b, WeakTensor):
+    if a.is_weak == b.is_weak:
         return result_type(a.dtype, b.dtype)
-    number, other = (a.dtype, b.dtype) if isinstance(a, WeakTensor) else (b.dtype, a.dtype)
+    number, other = (a.dtype, b.dtype) if a.is_weak else (b.dtype, a.dtype)
     if number.is_float:
         return other if other.is_float else dtypes.f32
     return dtypes.i64 if other.is_bool and not number.is_bool else other
@@ -383,44 +366,13 @@ def _cast(var: Var, dtype: DType) -> Var:
 
 # ---- making tensors ----------------------------------------------------------------------------------------------
 
+
 def device_or_dtype(target: object, device: object, dtype: object) -> tuple[object, object]:
     """Sort a single argument by what it names."""
     try:
         return device, as_dtype(target)
     except DTypeError:
         return target, dtype
-
-
-def static_shape(aval: Aval) -> tuple[int, ...]:
-    """The shape in numbers.
-
-    Raises:
-        TraceError: a dim is symbolic.
-    """
-    if not dims.is_static(aval.shape):
-        raise TraceError("a size is known only when the program runs", found=aval, hint="do not read values while tracing")
-    return cast("tuple[int, ...]", aval.shape)
-
-
-def from_buffer(buffer: Buffer, aval: Aval, device: Device) -> Tensor:
-    """A tensor over memory that never changes from now on."""
-    return wrap(Var(intern(aval), device, buffer=buffer))
-
-
-def from_array(array: Array, device: Device, copy: bool) -> Tensor:
-    """A tensor with the values of a NumPy array; without a copy when asked for and the array is C-contiguous.
-
-    Raises:
-        DTypeError: an element type that tensors do not have.
-    """
-    dtype = as_dtype(array.dtype.newbyteorder("=") if array.dtype.byteorder == ">" else array.dtype)
-    if copy or not array.flags.c_contiguous or array.dtype != dtype.numpy:
-        buffer = POOL.allocate(array.size * dtype.itemsize)
-        buffer.as_numpy(dtype.numpy, array.shape, writable=True, internal=True)[...] = array
-        COUNTERS.bytes_copied += buffer.nbytes
-    else:
-        buffer = Buffer.from_numpy(array)
-    return from_buffer(buffer, Aval(dtype, array.shape), device)
 
 
 def tensor(
@@ -438,7 +390,7 @@ def tensor(
         DTypeError: no element type for such data. ShapeError: nested lists of different lengths.
     """
     where = as_device(device)
-    result = data.to(device=where) if isinstance(data, Tensor) else _from_data(data, where, copy)
+    result = data.to(device=where) if isinstance(data, Tensor) else wrap(values.of_data(data, where, copy))
     if dtype is not None:
         result = result.astype(dtype)
     return result.detach().requires_grad_() if requires_grad else result
@@ -448,44 +400,7 @@ def as_tensor(value: Any, device: Device | None = None) -> Tensor:
     """The tensor itself, the tensor in a cell, or a new one of other data."""
     if isinstance(value, Tensor):
         return value if type(value) is Tensor else wrap(value._var)
-    return _from_data(value, device or current_device(), True)
-
-
-def _from_data(data: Any, device: Device, copy: bool) -> Tensor:
-    if isinstance(data, bool | int | float) and not isinstance(data, np.generic):
-        return _from_number(data, device)
-    if isinstance(data, np.ndarray | np.generic):
-        return from_array(np.asarray(data), device, copy)
-    if hasattr(data, "__dlpack__") and not isinstance(data, list | tuple):
-        return from_array(np.from_dlpack(data), device, copy)
-    try:
-        array = np.asarray(_plain(data))
-    except ValueError as error:
-        raise ShapeError("nested lists of different lengths", op="tensor", found=str(error)) from error
-    if array.dtype == np.float64 and not hasattr(data, "__array__"):
-        array = array.astype(np.float32)
-    return from_array(array, device, True)
-
-
-def _plain(data: Any) -> Any:
-    """Nested lists with the tensors in them as NumPy arrays."""
-    if isinstance(data, list | tuple):
-        return [_plain(item) for item in data]
-    return data.numpy() if isinstance(data, Tensor) else data
-
-
-def _from_number(value: bool | int | float, device: Device) -> Tensor:
-    if isinstance(value, bool):
-        dtype, data = dtypes.bool_, b"\x01" if value else b"\x00"
-    elif isinstance(value, float):
-        dtype, data = dtypes.f32, np.float32(value).tobytes()
-    else:
-        try:
-            dtype, data = dtypes.i64, struct.pack("<q", value)
-        except struct.error:
-            raise DTypeError("the number is not in the range of i64", op="tensor", found=value) from None
-    var = ScalarVar(intern(Aval(dtype, ())), data)
-    return from_buffer(execute.scalar_buffer(var), var.aval, device)
+    return wrap(values.of_data(value, device or current_device()))
 
 
 def from_dlpack(x: Any, device: object = None) -> Tensor:
@@ -494,4 +409,9 @@ def from_dlpack(x: Any, device: object = None) -> Tensor:
     Raises:
         DTypeError: an element type that tensors do not have.
     """
-    return from_array(np.from_dlpack(x), as_device(device), copy=False)
+    return wrap(values.of_array(np.from_dlpack(x), as_device(device), copy=False))
+
+
+def from_numpy(array: Array, device: object = None) -> Tensor:
+    """A tensor over a C-contiguous array's memory, without a copy; the array must not be written any more."""
+    return wrap(values.of_array(array, as_device(device), copy=False))

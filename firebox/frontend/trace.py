@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import firebox.dialects.nd.ops  # noqa: F401  (registers the primitive ops)
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import NdOp
-from firebox.dialects.nd.params import FLOAT
 from firebox.dialects.nd.transform import CheckpointOp
 from firebox.dtypes import DType
 from firebox.errors import DeviceError, DTypeError, FireboxError
 from firebox.frontend import locations
 from firebox.frontend.devices import current_device
+from firebox.frontend.entries import Entry, entry_of, intern
 from firebox.frontend.locations import Location
 from firebox.runtime.device import Device
 from firebox.runtime.memory import Buffer
@@ -29,90 +28,7 @@ if TYPE_CHECKING:
     from firebox.frontend.random import Generator
     from firebox.frontend.slots import Slot
 
-_MAX_ENTRIES = 1 << 16
 _numbers = itertools.count()
-_uids = itertools.count()
-
-
-# ---- avals and inferred ops --------------------------------------------------------------------------------------
-
-_avals: dict[Aval, Aval] = {}
-
-
-def intern(aval: Aval) -> Aval:
-    """The one object of an aval, so that identity decides equality on the hot paths."""
-    return _avals.setdefault(aval, aval)
-
-
-class Entry:
-    """An op with its operand types and parameters, checked once: what `infer` says about it.
-
-    Attributes:
-        uid: number of this entry; equal only for the same op, operand types and parameters.
-        results: avals of the results.
-        floats: which results can carry a derivative.
-        is_view: the op is a view of flat memory.
-    """
-
-    __slots__ = ("floats", "is_view", "op", "operands", "params", "results", "uid")
-
-    def __init__(self, op: type[NdOp], operands: tuple[Aval, ...], params: dict[str, Any], results: Sequence[Aval]) -> None:
-        self.uid = next(_uids)
-        self.op = op
-        self.operands = operands
-        self.params = params
-        self.results = tuple(intern(a) for a in results)
-        self.is_view = op.name == "nd.view"
-        self.floats = tuple(op.differentiable and a.dtype.is_float for a in self.results)
-
-
-_entries: dict[tuple[Any, ...], Entry] = {}
-
-
-def entry_of(op: type[NdOp], operands: "Sequence[Var]", params: dict[str, Any]) -> Entry:
-    """The entry of an op on these operands; infers the result types when it is new.
-
-    Raises:
-        UserError: the op does not take such operands.
-    """
-    if params:
-        key = (op, tuple(params.items()), *[id(v.aval) for v in operands])
-    else:
-        key = (op, *[id(v.aval) for v in operands])
-    try:
-        entry = _entries.get(key)
-    except TypeError:  # a parameter that is no hashable value, such as a list of axes
-        return entry_of(op, operands, {name: _hashable(value) for name, value in params.items()})
-    if entry is None or entry.op in _WITH_FLOATS:
-        entry = _infer(op, operands, params, key)
-    return entry
-
-
-_WITH_FLOATS: set[type[NdOp]] = set()
-"""Ops with float parameters: 0.0 and -0.0 are equal keys but different parameters."""
-
-
-def _infer(op: type[NdOp], operands: "Sequence[Var]", params: dict[str, Any], key: tuple[Any, ...]) -> Entry:
-    if any(p is FLOAT for p in op.params.values()):
-        _WITH_FLOATS.add(op)
-        key = (key, *[repr(value) for value in params.values() if isinstance(value, float)])
-        known = _entries.get(key)
-        if known is not None:
-            return known
-    avals = tuple(v.aval for v in operands)
-    try:
-        results = op.result_avals(avals, params)
-    except FireboxError as error:
-        error.op = error.op or op.name.partition(".")[2]
-        raise
-    if len(_entries) >= _MAX_ENTRIES:
-        _entries.clear()
-    entry = _entries[key] = Entry(op, avals, params, results)
-    return entry
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(_hashable(v) for v in value) if isinstance(value, list | tuple) else value
 
 
 # ---- the graph ---------------------------------------------------------------------------------------------------

@@ -1,160 +1,20 @@
-"""Functions of functions: derivatives, batching, recomputation. Each records one region op that holds the traced function."""
+"""Derivatives of functions, and functions over batches. Each records one region op that holds the traced function."""
 
 import functools
-import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import lookup
-from firebox.dialects.nd.transform import CheckpointOp, CustomVjpOp, GradOp, JvpOp, VmapOp
-from firebox.errors import DTypeError, ShapeError, TraceError, UserError
+from firebox.dialects.nd.transform import GradOp, JvpOp, VmapOp
+from firebox.errors import DTypeError, ShapeError, UserError
 from firebox.frontend import tree
 from firebox.frontend.creation import eye, zeros_like
-from firebox.frontend.slots import Slot
-from firebox.frontend.tensor import Tensor, as_tensor, static_shape, wrap
-from firebox.frontend.trace import (
-    STATE,
-    CallNode,
-    Region,
-    RegionNode,
-    Trace,
-    Var,
-    intern,
-    next_number,
-    record,
-    record_region,
-    scalar_var,
-)
+from firebox.frontend.tensor import Tensor, as_tensor, wrap
+from firebox.frontend.trace import STATE, CallNode, Region, Var, record, record_region, scalar_var
+from firebox.frontend.traced import Arguments, Traced, avals_of, device_of, placeholder, region_results
 from firebox.frontend.tree import TreeDef
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-# ---- tracing a function ------------------------------------------------------------------------------------------
-
-
-class Traced:
-    """A function traced on placeholders.
-
-    Attributes:
-        region: from the placeholders to the outputs, then to what was written to cells.
-        leaves, structure: the outputs and how they were nested.
-        slots: the cells that were written.
-    """
-
-    def __init__(self, function: Callable[[], Any], placeholders: Sequence[Var], op: str, front: int | None = None) -> None:
-        """Args:
-        function: calls the function on the placeholders.
-        front: number of leading outputs that must be floats to be differentiated; None for no such demand.
-        """
-        trace, grad, since = Trace(STATE.trace), STATE.grad, next_number()
-        STATE.trace, STATE.grad = trace, True
-        try:
-            self.leaves, self.structure = tree.flatten(function())
-            self.outputs = [as_tensor(v)._var for v in self.leaves]
-        finally:
-            STATE.trace, STATE.grad = trace.parent, grad
-        written = [(slot, value) for slot, value in trace.writes.items() if value is not None]
-        self.slots = [slot for slot, _ in written]
-        self.emptied = [slot for slot, value in trace.writes.items() if value is None]
-        self.region = Region(placeholders, [*self.outputs, *(value for _, value in written)], since)
-        self.op = op
-
-    def finish(self, results: Sequence[Var]) -> Any:
-        """Write the cells, and return the outputs in their structure; results are those of the region's outputs."""
-        count = len(self.outputs)
-        for slot, value in zip(self.slots, results[count:], strict=True):
-            slot.set(value)
-        for slot in self.emptied:
-            slot.set(None)
-        return tree.unflatten(self.structure, [wrap(v) for v in results[:count]])
-
-    def forbid_writes(self) -> None:
-        if self.slots or self.emptied:
-            hint = "compute the new value outside, or return it"
-            raise TraceError("a cell is written inside the function", op=self.op, found="a write", hint=hint)
-
-
-def placeholder(aval: Aval, like: Var, tracked: bool = True) -> Var:
-    """A value that is known only where the traced function is used."""
-    return Var(intern(aval), like.device, tracked=tracked and aval.dtype.is_float)
-
-
-class Arguments:
-    """Positional arguments of which some, by number, are traced by: their tensors become placeholders.
-
-    Attributes:
-        leaves: the tensors that were given.
-        structures: for each traced argument.
-    """
-
-    def __init__(self, args: Sequence[Any], argnums: Sequence[int], op: str) -> None:
-        self.args = list(args)
-        self.argnums = argnums
-        self.op = op
-        self.structures: list[TreeDef] = []
-        self.leaves: list[Tensor] = []
-        self.slots: list[Slot | None] = []
-        for number in argnums:
-            if not -len(args) <= number < len(args):
-                raise UserError("no such argument", op=op, expected=f"0 to {len(args) - 1}", found=number)
-            self._add(args[number])
-
-    def _add(self, value: Any) -> None:
-        if hasattr(value, "named_parameters"):
-            value = {name: p for name, p in value.named_parameters() if p.requires_grad}
-        leaves, structure = tree.flatten(value)
-        self.structures.append(structure)
-        for leaf in leaves:
-            self.leaves.append(as_tensor(leaf))
-            self.slots.append(getattr(leaf, "slot", None))
-
-    def check_floats(self) -> None:
-        """Raises DTypeError where a leaf cannot be differentiated by."""
-        for leaf in self.leaves:
-            if not leaf.dtype.is_float:
-                hint = "cast it, or choose other argnums"
-                expected = "float tensors"
-                raise DTypeError("derivatives are by floats only", op=self.op, expected=expected, found=leaf.aval, hint=hint)
-
-    def call(self, function: Callable[..., Any], placeholders: Sequence[Var], kwargs: dict[str, Any]) -> Any:
-        """Call the function with placeholders in place of the leaves; cells hold them, so modules see them."""
-        args = list(self.args)
-        values = iter(placeholders)
-        slots = iter(self.slots)
-        for number, structure in zip(self.argnums, self.structures, strict=True):
-            vars_ = list(itertools.islice(values, structure.size))
-            owners = list(itertools.islice(slots, structure.size))
-            for slot, var in zip(owners, vars_, strict=True):
-                if slot is not None:
-                    assert STATE.trace is not None
-                    STATE.trace.reads[slot] = var
-            if not hasattr(args[number], "named_parameters"):
-                tensors = [wrap(v) for v in vars_]
-                args[number] = tree.unflatten(structure, tensors)
-        return function(*args, **kwargs)
-
-    def unflatten(self, values: Sequence[Tensor]) -> list[Any]:
-        """Values in the structure of each traced argument."""
-        position = iter(values)
-        return [tree.unflatten(s, list(itertools.islice(position, s.size))) for s in self.structures]
-
-
-def _region_results(op: Any, operands: Sequence[Var], params: dict[str, Any], results: Sequence[Aval], *traced: Region) -> list[Var]:
-    flows = any(v.tracked for v in operands) or any(v.tracked for r in traced for v in r.captures)
-    node = RegionNode(op, tuple(operands), params, results, traced, flows and STATE.grad)
-    node.cut = flows and not STATE.grad
-    return record_region(node, _device(operands, traced))
-
-
-def _device(operands: Sequence[Var], regions: Sequence[Region]) -> Any:
-    everything = [*operands, *(v for r in regions for v in (*r.captures, *r.outputs))]
-    return next(v.device for v in everything if v.device is not None)
-
-
-def _avals(values: Sequence[Var]) -> tuple[Aval, ...]:
-    return tuple(v.aval for v in values)
+from firebox.frontend.values import static_shape
 
 
 # ---- reverse mode ------------------------------------------------------------------------------------------------
@@ -188,9 +48,9 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
         loss = traced.outputs[0]
         seed = scalar_var(1.0, loss.aval.dtype)
         operands = [*leaves, _ones(seed, loss)]
-        outputs = _avals(traced.region.outputs)
+        outputs = avals_of(traced.region.outputs)
         params = {"wrt": len(leaves), "seeds": 1}
-        results = _region_results(GradOp, operands, params, (*_avals(leaves), *outputs), traced.region)
+        results = region_results(GradOp, operands, params, (*avals_of(leaves), *outputs), traced.region)
         value, aux = traced.finish(results[len(leaves) :])
         grads = given.unflatten([wrap(v) for v in results[: len(leaves)]])
         gradient = grads[0] if isinstance(argnums, int) else tuple(grads)
@@ -238,14 +98,14 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
     for output in traced.outputs:
         if not output.aval.dtype.is_float:
             raise DTypeError("only floats have derivatives", op="vjp", expected="float results", found=output.aval)
-    call = CallNode(leaves, traced.region, _avals(traced.outputs), _flows(leaves, traced))
-    value = tree.unflatten(traced.structure, [wrap(v) for v in record_region(call, _device(leaves, (traced.region,)))])
+    call = CallNode(leaves, traced.region, avals_of(traced.outputs), _flows(leaves, traced))
+    value = tree.unflatten(traced.structure, [wrap(v) for v in record_region(call, device_of(leaves, (traced.region,)))])
 
     def pullback(cotangents: Any) -> tuple[Any, ...]:
         seeds = _fitting(cotangents, traced, "vjp")
         params = {"wrt": len(leaves), "seeds": len(seeds)}
-        avals = (*_avals(leaves), *_avals(traced.outputs))
-        results = _region_results(GradOp, [*leaves, *seeds], params, avals, traced.region)
+        avals = (*avals_of(leaves), *avals_of(traced.outputs))
+        results = region_results(GradOp, [*leaves, *seeds], params, avals, traced.region)
         return tuple(given.unflatten([wrap(v) for v in results[: len(leaves)]]))
 
     return value, pullback
@@ -291,9 +151,9 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     order += range(len(traced.outputs), len(outputs))
     seeds = sum(v.aval.dtype.is_float for v in traced.outputs)
     region = Region(places, [outputs[k] for k in order])
-    avals = _avals(region.outputs)
+    avals = avals_of(region.outputs)
     params = {"wrt": len(leaves), "seeds": seeds}
-    results = _region_results(JvpOp, [*leaves, *moves], params, (*avals, *avals[:seeds]), region)
+    results = region_results(JvpOp, [*leaves, *moves], params, (*avals, *avals[:seeds]), region)
     by_position = dict(zip(order, results, strict=False))
     values = [by_position[k] for k in range(len(outputs))]
     moved = dict(zip(order[:seeds], results[len(avals) :], strict=True))
@@ -342,7 +202,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         outs = [a % (v.aval.rank + 1) for a, v in zip(positions, traced.outputs, strict=True)]
         avals = [_with(v.aval, k, size) for v, k in zip(traced.outputs, outs, strict=True)]
         params = {"in_axes": tuple(normal), "out_axes": tuple(outs), "size": (size,)}
-        return traced.finish(_region_results(VmapOp, operands, params, avals, traced.region))
+        return traced.finish(region_results(VmapOp, operands, params, avals, traced.region))
 
     return wrapped
 
@@ -398,111 +258,6 @@ def _rows(pullback: Callable[[Any], tuple[Any, ...]], outputs: Sequence[Tensor],
 def hessian(function: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     """The matrix of second derivatives of a function with one number as its result."""
     return jacobian(grad(function, argnums), argnums)
-
-
-# ---- recomputation and own derivatives -----------------------------------------------------------------------------
-
-
-def checkpoint(function: F) -> F:
-    """The same function, whose inside a derivative computes again instead of keeping it in memory."""
-
-    @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = tree.flatten(args)
-        where = [k for k, v in enumerate(leaves) if isinstance(v, Tensor)]
-        operands = [as_tensor(leaves[k])._var for k in where]
-        places = [placeholder(v.aval, v, v.tracked) for v in operands]
-        filled = list(leaves)
-        for k, var in zip(where, places, strict=True):
-            filled[k] = wrap(var)
-        traced = Traced(lambda: function(*tree.unflatten(structure, filled), **kwargs), places, "checkpoint")
-        avals = _avals(traced.region.outputs)
-        return traced.finish(_region_results(CheckpointOp, operands, {}, avals, traced.region))
-
-    return wrapped  # type: ignore[return-value]
-
-
-class custom_vjp:
-    """A function with a derivative of its own: decorate it, then give the two parts with `defvjp`.
-
-    ``forward(*args)`` returns the value and residuals; ``backward(residuals, cotangent)`` returns a cotangent for each
-    argument (None for none).
-    """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        self._forward: Callable[..., Any] | None = None
-        self._backward: Callable[..., Any] | None = None
-        functools.update_wrapper(self, function)
-
-    def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
-        """Set the two parts."""
-        self._forward, self._backward = forward, backward
-
-    def __call__(self, *args: Any) -> Any:
-        if self._forward is None or self._backward is None:
-            raise UserError("no derivative is set", op="custom_vjp", hint="call f.defvjp(forward, backward)")
-        leaves, structure = tree.flatten(args)
-        where = [k for k, v in enumerate(leaves) if isinstance(v, Tensor)]
-        operands = [as_tensor(leaves[k])._var for k in where]
-        places = [placeholder(v.aval, v) for v in operands]
-        filled = list(leaves)
-        for k, var in zip(where, places, strict=True):
-            filled[k] = wrap(var)
-        traced = Traced(lambda: self._checked_forward(structure, filled), places, "custom_vjp")
-        traced.forbid_writes()
-        value_def, residual_def = traced.structure.children
-        count = value_def.size
-        values, residuals = traced.outputs[:count], traced.outputs[count:]
-        cotangents = [placeholder(v.aval, v) for v in (*residuals, *values)]
-        back = Traced(
-            lambda: self._cotangents(residual_def, value_def, cotangents, leaves, where, structure), cotangents, "custom_vjp"
-        )
-        back.forbid_writes()
-        results = _region_results(
-            CustomVjpOp, operands, {"results": count}, _avals(values), traced.region, back.region
-        )
-        return tree.unflatten(value_def, [wrap(v) for v in results])
-
-    def _checked_forward(self, structure: TreeDef, filled: Sequence[Any]) -> Any:
-        assert self._forward is not None
-        result = self._forward(*tree.unflatten(structure, filled))
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise UserError("forward must return a pair", op="custom_vjp", expected="(value, residuals)", found=type(result))
-        return result
-
-    def _cotangents(
-        self,
-        residual_def: TreeDef,
-        value_def: TreeDef,
-        places: Sequence[Var],
-        leaves: Sequence[Any],
-        where: Sequence[int],
-        structure: TreeDef,
-    ) -> list[Tensor]:
-        """What backward returns, one for each tensor among the arguments, of its type."""
-        assert self._backward is not None
-        tensors = [wrap(v) for v in places]
-        split = residual_def.size
-        residuals = tree.unflatten(residual_def, tensors[:split])
-        returned = self._backward(residuals, tree.unflatten(value_def, tensors[split:]))
-        parts = returned if isinstance(returned, tuple) else (returned,)
-        if len(parts) != len(structure.children):
-            expected = f"{len(structure.children)}, one for each argument"
-            raise UserError("wrong number of cotangents", op="custom_vjp", expected=expected, found=len(parts))
-        flat: list[Any] = []
-        for part, child in zip(parts, structure.children, strict=True):
-            flat.extend([None] * child.size if part is None else tree.flatten(part)[0])
-        return [_cotangent(flat[k], as_tensor(leaves[k])) for k in where]
-
-
-def _cotangent(value: Any, like: Tensor) -> Tensor:
-    if value is None:
-        return zeros_like(like)
-    given = as_tensor(value).astype(like.dtype)
-    if given.shape != like.shape:
-        raise ShapeError("a cotangent does not fit its argument", op="custom_vjp", expected=like.aval, found=given.aval)
-    return given
 
 
 def stop_gradient(value: Any) -> Any:

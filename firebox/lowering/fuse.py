@@ -10,12 +10,14 @@ After::
 
 Ops are taken in program order. A map or reduction joins the group of one of its producers when it can be computed at
 the same point of the same loops (every read of a member is at the member's *home*), when no cycle arises, and when it
-does not cost parallelism; groups that it connects are merged. Pure movement (views, slices, transposes, pads) and values
-made of indices and constants are never computed on their own: each reader computes them in place. A reshape of a value
-in memory is a view. Where a reader could not join, the group notes the reason at that border, one of `REASONS`.
+does not cost parallelism; groups that it connects are merged. Pure movement (views, slices, transposes, pads), values
+made of indices and constants, and cheap values that are larger than what they are made of are never computed on their
+own: each reader computes them in place. A reshape of a value in memory is a view. Where a reader could not join, the
+group notes the reason at that border, one of `REASONS`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -24,6 +26,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from firebox import dims
+from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.base import Kind, NdOp
 from firebox.lowering.access import (
     Index,
@@ -33,6 +36,7 @@ from firebox.lowering.access import (
     owner_op,
     reads_at,
     reduction_of,
+    substitute,
     through_movement,
 )
 from firebox.lowering.module import main_function
@@ -44,10 +48,13 @@ REASONS = {
     "alignment": "the element that is read is not the one that the producer has at that point",
     "cycle": "a third kernel would have to run both before and after",
     "parallelism": "too few independent rows would be left",
+    "benefit": "the two reductions have only their results in common, and one would have to wait for the other",
     "size": "the kernel would become too large",
 }
 MAX_MEMBERS = 64
 MAX_OPERANDS = 40
+MAX_FREE_CHAIN = 4
+SMALL_INPUT = 1 << 16
 _MIN_ROWS = 32
 _SMALL = 1 << 15
 
@@ -77,10 +84,36 @@ class _Fuser(Partition):
                 self._place(op)
 
     def _is_free(self, op: NdOp) -> bool:
-        """Made of indices and constants only, and cheap: recomputed wherever it is read."""
+        """Cheap, and made of indices, constants and less memory than the result takes: recomputed where it is read.
+
+        A mask or a broadcast product is read by its small parts rather than written and read in full.
+        """
         if op.kind not in (Kind.MAP, Kind.RESHAPE) or op.transcendental:
             return False
-        return all((owner := owner_op(o)) is not None and owner in self.free for o in op._operands)
+        operands = [owner_op(o) for o in op._operands]
+        if all(owner is not None and owner in self.free for owner in operands) and not self._reads(op):
+            return True
+        if is_movement(op) or self._chain(op) > MAX_FREE_CHAIN:
+            return False
+        return self._shrinks(op)
+
+    def _reads(self, op: NdOp) -> set[SSAValue]:
+        """Values in memory that computing the op would read."""
+        return {s for operand in op._operands for s in self.sources(operand)}
+
+    def _chain(self, op: NdOp) -> int:
+        """Free ops that would be computed along with the op."""
+        owners = (owner_op(o) for o in op._operands)
+        return 1 + sum(self._chain(o) for o in owners if o is not None and o in self.free)
+
+    def _shrinks(self, op: NdOp) -> bool:
+        """Reading the parts moves at most half the bytes of the result, or they are small inputs such as labels."""
+        parts = self._reads(op)
+        read = _total(aval_of(v.type).nbytes for v in parts)
+        written = _total(a.nbytes for a in op.avals)
+        if read is None or written is None:
+            return False
+        return 2 * read <= written or (read <= SMALL_INPUT and all(owner_op(v) is None for v in parts))
 
     def _place(self, op: NdOp) -> None:
         if op.kind not in (Kind.MAP, Kind.REDUCE):
@@ -88,7 +121,7 @@ class _Fuser(Partition):
             return
         producers = self._producers(op)
         borders: dict[Group, str] = {}
-        for target in sorted(producers, key=lambda g: -g.number):
+        for target in sorted(producers, key=lambda g: (g.kind != "contract", not g.axes, -g.number)):
             reason = self._why_not(op, target, producers)
             if reason is None:
                 self._join(op, target, producers, borders)
@@ -189,25 +222,8 @@ class _Fuser(Partition):
 
         Recomputing is for row values only: one element of a full value per row, such as the picked one of a loss.
         """
-        is_row = home != loops(target.domain)
-        return all(
-            self._readable(value, index, bool(read.guards), target, is_row) for value, index, read in reads_at(op, home)
-        )
-
-    def _readable(self, value: SSAValue, index: Index, guarded: bool, target: Group, recompute: bool) -> bool:
-        source, at, met_guard = through_movement(value, index)
-        owner = owner_op(source)
-        if owner is None:
-            return True
-        if owner in self.free:
-            return all(self._readable(v, i, bool(r.guards), target, recompute) for v, i, r in reads_at(owner, at))
-        if self.group_of.get(owner) is not target:
-            return True
-        if at == target.homes[source] and not (guarded or met_guard):
-            return True
-        if not recompute or owner.kind is not Kind.MAP:
-            return False
-        return all(self._readable(v, i, False, target, True) for v, i, _ in reads_at(owner, at))
+        check = _Check(self, target, target.homes, home != loops(target.domain))
+        return all(check.readable(value, index, bool(read.guards)) for value, index, read in reads_at(op, home))
 
     def _join(self, op: NdOp, target: Group, producers: dict[Group, list[SSAValue]], borders: dict[Group, str]) -> None:
         if op.kind is Kind.REDUCE:
@@ -225,22 +241,31 @@ class _Fuser(Partition):
         self._note(target, producers, borders)
 
     def _why_no_merge(self, op: NdOp, home: Index, other: Group, target: Group) -> str | None:
-        if other.kind != "loops" or other.domain != target.domain:
-            return "domain" if other.kind == "loops" else "kind"
-        if other.axes and other.axes != target.axes:
+        if other.kind != "loops":
+            return "kind"
+        if _renamed(other, target) is None:
             return "domain"
+        if other.axes and home != loops(target.domain):
+            return "benefit"
         if other.ancestors >> target.number & 1 or target.ancestors >> other.number & 1:
             return "cycle"
         if len(other.members) + len(target.members) > MAX_MEMBERS:
             return "size"
-        return None if self._aligned(op, home, other) else "alignment"
+        names = _renamed(other, target) or {}
+        homes = {value: substitute(at, names) for value, at in other.homes.items()}
+        check = _Check(self, other, homes, False)
+        reads = reads_at(op, home)
+        return None if all(check.readable(v, i, bool(r.guards)) for v, i, r in reads) else "alignment"
 
     def _merge(self, other: Group, target: Group) -> None:
         """Move the members of an independent group into the target."""
+        names = _renamed(other, target)
+        assert names is not None
         for member in other.members:
             self.group_of[member] = target
+        target.axes = target.axes or other.axes
         target.members += other.members
-        target.homes |= other.homes
+        target.homes |= {value: substitute(home, names) for value, home in other.homes.items()}
         target.borders |= other.borders
         old, new = 1 << other.number, 1 << target.number
         for group in self.groups:
@@ -251,6 +276,64 @@ class _Fuser(Partition):
         for group in self.groups:
             if group.ancestors & new:
                 group.ancestors |= target.ancestors
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Whether reads of a group's members are where the members are computed.
+
+    Attributes:
+        fuser: the partition.
+        group: the group.
+        homes: of its members, in the loops of the reader.
+        recompute: members may be computed once more at another point.
+    """
+
+    fuser: _Fuser
+    group: Group
+    homes: Mapping[SSAValue, Index]
+    recompute: bool
+
+    def readable(self, value: SSAValue, index: Index, guarded: bool) -> bool:
+        source, at, met_guard = through_movement(value, index)
+        owner = owner_op(source)
+        if owner is None:
+            return True
+        if owner in self.fuser.free:
+            return all(self.readable(v, i, bool(r.guards)) for v, i, r in reads_at(owner, at))
+        if self.fuser.group_of.get(owner) is not self.group:
+            return True
+        if at == self.homes[source] and not (guarded or met_guard):
+            return True
+        if not self.recompute or owner.kind is not Kind.MAP:
+            return False
+        return all(self.readable(v, i, False) for v, i, _ in reads_at(owner, at))
+
+
+def _renamed(other: Group, target: Group) -> dict[str, dims.DimLike] | None:
+    """The loops of a group in terms of those of the group it is merged into; None when it does not fit there.
+
+    It fits with the same loops, and as a map over the rows of a group that reduces.
+    """
+    if other.domain == target.domain:
+        return {} if not (other.axes and target.axes) or other.axes == target.axes else None
+    if other.axes or not target.axes:
+        return None
+    kept = tuple(1 if k in target.axes else e for k, e in enumerate(target.domain))
+    if other.domain == kept:
+        return {}
+    rows = [v for k, v in enumerate(loops(target.domain)) if k not in target.axes]
+    if other.domain == tuple(e for k, e in enumerate(target.domain) if k not in target.axes):
+        return {f"d{k}": v for k, v in enumerate(rows)}
+    return None
+
+
+def _total(sizes: Iterable[dims.DimLike]) -> int | None:
+    """The sum, if every size is a number."""
+    total: dims.DimLike = 0
+    for size in sizes:
+        total = total + size
+    return total if isinstance(total, int) else None
 
 
 def _parallel_enough(op: NdOp) -> bool:

@@ -19,9 +19,9 @@ from firebox.dialects.nd.aval import Aval, aval_of
 from firebox.dialects.nd.base import Kind, NdOp
 from firebox.dialects.nd.params import DIMS
 from firebox.dialects.nd.transform import GradOp, JvpOp, VmapOp, YieldOp
-from firebox.dialects.xdsl_compat import operands_of, ops_of
+from firebox.dialects.xdsl_compat import location_text, operands_of, ops_of
 from firebox.dims import Dim, DimLike
-from firebox.errors import CompilerError, InputError
+from firebox.errors import CompilerError, FireboxError, InputError
 from firebox.lowering.module import main_function
 from firebox.lowering.transforms import expand_in
 
@@ -94,7 +94,10 @@ def _run(block: Block, inputs: Sequence[Array], outer: Env, dim_values: Mapping[
         operands = [env[v] for v in operands_of(op)]
         if isinstance(op, ReturnOp | YieldOp):
             return operands
-        results = _evaluate(op, operands, env, dim_values)
+        try:
+            results = _evaluate(op, operands, env, dim_values)
+        except FireboxError as error:
+            raise error.at(location_text(op.location)) from None
         env.update(zip(op.results, results, strict=True))
     raise CompilerError("the block does not return or yield")
 

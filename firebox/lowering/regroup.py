@@ -10,7 +10,7 @@ from firebox.dialects.nd.aval import Shape, aval_of
 from firebox.dialects.nd.base import Kind, NdOp
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.transform import YieldOp
-from firebox.lowering.access import Index, is_movement, owner_op
+from firebox.lowering.access import Index, formula_of, is_movement, owner_op
 
 
 @dataclass(eq=False)
@@ -169,10 +169,8 @@ class _Region:
         self.borders: list[str] = []
 
     def copy(self, op: NdOp) -> None:
-        in_place = op.kind in (Kind.MAP, Kind.REDUCE, Kind.RESHAPE)  # the other kinds read memory only
-        operands = [self._inside(o) if in_place else self._argument(o) for o in op._operands]
         new = type(op).create(
-            operands=operands,
+            operands=[self._operand(op, number) for number in range(len(op._operands))],
             result_types=[r.type for r in op.results],
             attributes=op.attributes,
             location=op.location,
@@ -181,6 +179,25 @@ class _Region:
         for old, result in zip(op.results, new.results, strict=True):
             result.name_hint = old.name_hint
             self.mapping[old] = result
+
+    def _operand(self, op: NdOp, number: int) -> SSAValue:
+        """Maps and reductions compute what they read; the other kinds read memory, and numbers where they say so."""
+        value = op._operands[number]
+        in_place = op.kind in (Kind.MAP, Kind.REDUCE, Kind.RESHAPE)
+        return self._inside(value) if in_place or self._takes_number(op, number) else self._argument(value)
+
+    def _takes_number(self, op: NdOp, number: int) -> bool:
+        return number in op.splats and self._is_splat(op._operands[number])
+
+    def _is_splat(self, value: SSAValue) -> bool:
+        """Every element is the same: a free value without dims, spread out."""
+        op = owner_op(value)
+        if op is None or op not in self.fuser.free:
+            return False
+        if aval_of(value.type).rank == 0:
+            return True
+        unguarded = is_movement(op) and not any(read.guards for read in formula_of(op).reads)
+        return unguarded and all(self._is_splat(o) for o in op._operands)
 
     def _inside(self, value: SSAValue) -> SSAValue:
         found = self.mapping.get(value)
@@ -195,7 +212,7 @@ class _Region:
 
     def _comes_along(self, op: NdOp) -> bool:
         if op in self.fuser.free:
-            return self.group.kind in ("loops", "contract") or op.kind is Kind.RESHAPE
+            return self.group.kind in ("loops", "contract") or op.kind is Kind.RESHAPE or self._is_splat(op.results[0])
         if not is_movement(op) or self.group.kind == "opaque":
             return False
         return op.kind is not Kind.RESHAPE or not self._is_view(op)

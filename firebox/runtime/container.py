@@ -7,6 +7,7 @@ between; the file ends with the last one. So there is one valid placement, and a
 """
 
 import contextlib
+import errno
 import hashlib
 import itertools
 import mmap
@@ -49,8 +50,10 @@ def write(path: str | os.PathLike[str], sections: Mapping[str, Chunks]) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    rows, head = _plan(sections)
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "No such directory", str(target.parent))
+    rows, head = _plan(sections)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{next(_numbers)}")
     try:
         with temporary.open("xb") as file:

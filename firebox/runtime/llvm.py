@@ -47,6 +47,7 @@ def _binding() -> ModuleType:
         ) from None
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
+    binding.initialize_native_asmparser()  # for inline assembly; without it LLVM ends the process
     # The pre-register-allocation scheduler undoes the order our kernels are written in, and spills.
     binding.set_option("firebox", "-enable-misched=false")
     return binding

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 import firebox as fb
+from firebox.frontend import execute
 
 
 @pytest.fixture
@@ -14,6 +15,7 @@ def frontend() -> Iterator[None]:
     fb.set_default_device(os.environ.get("FIREBOX_DEVICE", "interpret"))
     fb.manual_seed(0)
     fb.flush()
+    execute.forget_programs()
     fb.reset_stats()
     yield
     fb.set_default_device(None)

@@ -29,9 +29,7 @@ def check_gradient(function: Callable[..., Tensor], *arrays: Array, seed: int = 
             along += float((value.grad.numpy() * direction).sum())
 
     def at(t: float) -> float:
-        moved = [
-            tensor(a + t * d if a.dtype == np.float64 else a) for a, d in zip(arrays, directions, strict=True)
-        ]
+        moved = [tensor(a + t * d if a.dtype == np.float64 else a) for a, d in zip(arrays, directions, strict=True)]
         return float((function(*moved).numpy() * weight).sum())
 
     expected = (at(STEP) - at(-STEP)) / (2 * STEP)

@@ -392,6 +392,9 @@ def test_compile_shows_stages(here: Path, capsys: pytest.CaptureFixture[str]) ->
         (["a.mlir", "--input", "x: f32[b"], 1, "not an input description"),
         (["a.mlir", "--weights", "w.safetensors"], 2, "takes its weights as inputs"),
         (["b.mlir"], 1, "b.mlir: No such file"),
+        (["a.mlir", "-o", "nowhere/a.fbox"], 1, "nowhere: No such directory"),
+        (["good.py:model", "--input", "x: f32[2, 8]", "--weights", "none.safetensors"], 1, "no such file"),
+        (["good.py:net", "--input", "x: f32[2, 8]", "--weights", "none.safetensors"], 1, "weights are for models"),
         (["model.py"], 2, "not a source"),
         (["model.py:net"], 1, "model.py: No such file"),
         (["bad.mlir"], 1, "bad.mlir:1:"),
@@ -408,7 +411,9 @@ def test_wrong_command_lines(
     (here / "bad.mlir").write_text("func.func")
     (here / "wrong.py").write_text("x = 1\ny = x / 0\n")
     (here / "syntax.py").write_text("def net(:\n")
-    (here / "good.py").write_text("number = 3\ndef net(x):\n    return x\n")
+    (here / "good.py").write_text(
+        "number = 3\ndef net(x):\n    return x\nfrom firebox import nn\nmodel = nn.Linear(8, 4)\n"
+    )
     found, out, err = run(capsys, "compile", *arguments)
     assert (found, out) == (code, ""), err
     assert message in err

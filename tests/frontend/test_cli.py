@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from firebox.frontend.cli.opt import flatten_pipeline
 from firebox.frontend.passes import PASSES
 from firebox.runtime import container
 from firebox.runtime.artifact import Artifact, Build, Weight
-from firebox.runtime.pool import pool_image
+from firebox.runtime.pool import get_num_threads, pool_image, set_num_threads
 from firebox.runtime.target import Target
 from firebox.signature import Signature, TensorSpec
 from tests.handmade import ADD, add_image
@@ -180,6 +181,14 @@ def test_run_compares(firebox: Any, model: str) -> None:
     assert "shape is [3, 8], expected [8]" in firebox("run", model, "--input", "@x.npy", "--expected", "short.npy").err
 
 
+@pytest.fixture
+def restored_threads() -> Iterator[None]:
+    before = get_num_threads()
+    yield
+    set_num_threads(before)
+
+
+@pytest.mark.usefixtures("restored_threads")
 def test_run_benchmarks(firebox: Any, model: str) -> None:
     result = firebox("run", model, "--input", "f32[2,8]", "--benchmark", "20", "--json", "--threads", "1")
     (row,) = result.json["benchmarks"]
@@ -261,7 +270,7 @@ def test_inspect_shows_what_is_inside(firebox: Any, model: str) -> None:
     out = firebox("inspect", model, "--weights").out
     for text in (
         "(x: f32[b, 8]) -> (y: f32[b, 8]), 1 <= b <= 64",
-        "firebox 0.1.0",
+        "compiler   firebox 0.1.0",
         "1 arrays, 32 bytes",
         "layer.w: f32[8]",
         f"{Target.host().arch}-{Target.host().cpu}: 1 kernels",

@@ -55,9 +55,7 @@ def test_cross_entropy_with_everything(reduction: Reduction, weighted: bool) -> 
     given = tensor(weight) if weighted else None
     found = F.cross_entropy(tensor(LOGITS), tensor(target), given, reduction, label_smoothing=0.1)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
-    check_gradient(
-        lambda x, t: F.cross_entropy(x, t, given, reduction, label_smoothing=0.1), LOGITS, target
-    )
+    check_gradient(lambda x, t: F.cross_entropy(x, t, given, reduction, label_smoothing=0.1), LOGITS, target)
 
 
 def test_cross_entropy_of_images_and_of_one_sample() -> None:

@@ -11,7 +11,7 @@ import pytest
 import firebox.frontend.random as random
 from firebox import dtypes
 from firebox.errors import InputError, ShapeError, UserError
-from firebox.frontend import nn
+from firebox.frontend import nn, optim
 from firebox.frontend.nn import functional as F
 from firebox.frontend.nn import init
 from firebox.frontend.tensor import Tensor, tensor
@@ -125,8 +125,9 @@ def test_freeze_and_unfreeze() -> None:
     model(tensor(np.ones((3, 2), np.float32))).sum().backward()
     grads = {path: p.grad is not None for path, p in model.named_parameters()}
     assert grads == {"0.weight": False, "0.bias": False, "1.weight": True, "1.bias": True}
+    model.table = nn.Param(np.arange(3))  # type: ignore[attr-defined]
     model.unfreeze()
-    assert all(p.requires_grad for p in model.parameters())
+    assert all(p.requires_grad == p.dtype.is_float for p in model.parameters())
     model.zero_grad()
     assert all(p.grad is None for p in model.parameters())
 
@@ -139,6 +140,15 @@ def test_to_casts_floats_only() -> None:
     assert all(p.requires_grad for p in model.parameters())
     model.to("cpu", dtype="f64")
     assert {p.dtype for p in model.parameters()} == {dtypes.f64}
+
+
+def test_to_comes_before_the_optimizer() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    optim.SGD(model)
+    assert model.to("f32") is model
+    with pytest.raises(UserError, match=r"found:    0.weight"):
+        model.to("f64")
+    assert {p.dtype for p in model.parameters()} == {dtypes.f32}
 
 
 def test_map_and_apply() -> None:
@@ -251,7 +261,9 @@ def test_batch_norm_trains_by_the_batch_and_keeps_running_statistics() -> None:
     before = layer.running_var.numpy().copy()
     layer.eval()
     running = (layer.running_mean.numpy()[:, None, None], layer.running_var.numpy()[:, None, None])
-    np.testing.assert_allclose(layer(tensor(x)).numpy(), (x - running[0]) / np.sqrt(running[1] + 1e-5), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        layer(tensor(x)).numpy(), (x - running[0]) / np.sqrt(running[1] + 1e-5), rtol=1e-4, atol=1e-5
+    )
     np.testing.assert_array_equal(layer.running_var.numpy(), before)
     assert [path for path, _ in layer.named_buffers()] == ["running_mean", "running_var"]
 
@@ -332,12 +344,11 @@ def test_the_seed_decides_the_model() -> None:
 
 
 def test_default_bounds_are_pytorchs() -> None:
-    linear, conv = nn.Linear(100, 50), nn.Conv2d(4, 64, 5)
-    for layer, fan_in in ((linear, 100), (conv, 100)):
-        for values in (layer.weight.numpy(), layer.bias.numpy()):  # type: ignore[attr-defined]
-            assert np.abs(values).max() <= 0.1
-        assert np.abs(layer.weight.numpy()).max() > 0.099  # type: ignore[attr-defined]
-        assert fan_in == init.fans(layer.weight.shape)[0]  # type: ignore[attr-defined]
+    for layer in (nn.Linear(100, 50), nn.Conv2d(4, 64, 5)):  # 100 inputs each
+        state = {path: value.numpy() for path, value in layer.state_dict().items()}
+        assert init.fans(state["weight"].shape)[0] == 100
+        assert np.abs(state["bias"]).max() <= 0.1
+        assert 0.099 < np.abs(state["weight"]).max() <= 0.1
 
 
 def test_initial_distributions() -> None:

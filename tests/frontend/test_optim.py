@@ -20,7 +20,9 @@ SHAPES = [(3, 4), (5,), (), (2, 1, 3)]
 STEPS = 5
 
 
-def sgd(lr: float, momentum: float, dampening: float, decay: float, nesterov: bool) -> Callable[[], Callable[..., Array]]:
+def sgd(
+    lr: float, momentum: float, dampening: float, decay: float, nesterov: bool
+) -> Callable[[], Callable[..., Array]]:
     def make() -> Callable[..., Array]:
         velocity: Array | None = None
 
@@ -191,9 +193,14 @@ def test_what_is_no_parameter_is_refused() -> None:
         optim.SGD([{"params": params, "beta": 1.0}])
     with pytest.raises(UserError, match="only floats"):
         optim.SGD([nn.Param(np.arange(3))])
-    for bad in ({"lr": -1.0}, {"momentum": -0.1}, {"nesterov": True}):
-        with pytest.raises(UserError):
-            optim.SGD(params, **bad)  # type: ignore[arg-type]
+    bad: dict[str, dict[str, Any]] = {
+        "lr": {"lr": -1.0},
+        "momentum": {"momentum": -0.1},
+        "Nesterov": {"nesterov": True},
+    }
+    for name, settings in bad.items():
+        with pytest.raises(UserError, match=name):
+            optim.SGD(params, **settings)
 
 
 def test_parameters_lie_in_one_flat_array_at_256_bytes() -> None:
@@ -230,7 +237,9 @@ def test_a_parameter_set_by_hand_is_what_the_next_step_starts_from() -> None:
     np.testing.assert_allclose(params[1].numpy(), np.full(5, 0.9), rtol=1e-12)
 
 
-def train_steps(optimizer: Optimizer, params: list[nn.Param], count: int, schedule: optim.Schedule | None = None) -> None:
+def train_steps(
+    optimizer: Optimizer, params: list[nn.Param], count: int, schedule: optim.Schedule | None = None
+) -> None:
     for _ in range(count):
         loss = loss_of(params, 0)
         loss.backward()
@@ -402,3 +411,44 @@ def test_a_state_that_does_not_fit_changes_nothing() -> None:
         optimizer.load_state_dict(state)
     for key, value in optimizer.state_dict().items():
         np.testing.assert_array_equal(value.numpy(), before[key])
+
+
+# ---- averages ----------------------------------------------------------------------------------------------------
+
+
+def test_exponential_average() -> None:
+    params = make_params()
+    optimizer = optim.SGD(params, 0.1)
+    average = optim.ExponentialAverage(params, 0.75)
+    expected = [p.numpy().copy() for p in params]
+    for t in range(3):
+        loss_of(params, t).backward()
+        optimizer.step()
+        average.update()
+        expected = [0.75 * a + 0.25 * p.numpy() for a, p in zip(expected, params, strict=True)]
+    own = [p.numpy().copy() for p in params]
+    with average.applied():
+        for p, value in zip(params, expected, strict=True):
+            np.testing.assert_allclose(p.numpy(), value, rtol=1e-12)
+    for p, value in zip(params, own, strict=True):
+        np.testing.assert_array_equal(p.numpy(), value)
+    state = {key: value.numpy() for key, value in average.state_dict().items()}
+    np.testing.assert_allclose(state["1"], expected[1], rtol=1e-12)
+    other = optim.ExponentialAverage(make_params(seed=1), 0.75)
+    other.load_state_dict(state)
+    np.testing.assert_array_equal(other.state_dict()["3"].numpy(), state["3"])
+    with pytest.raises(InputError, match="missing"):
+        other.load_state_dict({})
+
+
+def test_an_average_of_some_parameters_leaves_the_others() -> None:
+    params = make_params()
+    optim.SGD(params)
+    average = optim.ExponentialAverage(params[:2])
+    before = [p.numpy().copy() for p in params]
+    for p in params:
+        p.value = p.numpy() + 1.0
+    with average.applied():
+        found = [p.numpy().copy() for p in params]
+    for k, (value, old) in enumerate(zip(found, before, strict=True)):
+        np.testing.assert_array_equal(value, old if k < 2 else old + 1.0)

@@ -92,7 +92,9 @@ def test_conv1d_is_conv2d_with_one_row() -> None:
     check_gradient(lambda u, v, c: convolution.conv1d(u, v, c, 2, 1, 2, 2), x, w, b)
 
 
-def conv_transpose2d(x: Array, w: Array, stride: Pair, padding: Pair, extra: Pair, dilation: Pair, groups: int) -> Array:
+def conv_transpose2d(
+    x: Array, w: Array, stride: Pair, padding: Pair, extra: Pair, dilation: Pair, groups: int
+) -> Array:
     """Every input element adds the kernel, scaled, to the output."""
     n, c, h, width = x.shape
     _, per, kh, kw = w.shape
@@ -120,7 +122,9 @@ def conv_transpose2d(x: Array, w: Array, stride: Pair, padding: Pair, extra: Pai
 def test_conv_transpose2d(options: dict[str, Any]) -> None:
     groups = options.get("groups", 1)
     x, w, b = RNG.normal(size=(2, 4, 3, 4)), RNG.normal(size=(4, 3, 3, 2)), RNG.normal(size=3 * groups)
-    stride, padding, extra = (pair(options.get(k, d)) for k, d in (("stride", 1), ("padding", 0), ("output_padding", 0)))
+    stride, padding, extra = (
+        pair(options.get(k, d)) for k, d in (("stride", 1), ("padding", 0), ("output_padding", 0))
+    )
     dilation = pair(options.get("dilation", 1))
     expected = conv_transpose2d(x, w, stride, padding, extra, dilation, groups) + b[:, None, None]
     found = convolution.conv_transpose2d(tensor(x), tensor(w), tensor(b), **options)

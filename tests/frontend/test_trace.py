@@ -12,8 +12,9 @@ from firebox.dialects.xdsl_compat import verify
 from firebox.errors import DTypeError
 from firebox.frontend import locations, trace
 from firebox.frontend.build import build
+from firebox.frontend.entries import entry_of, intern
 from firebox.frontend.plan import Planner, describe
-from firebox.frontend.trace import LeafVar, Region, entry_of, intern, record, scalar_var
+from firebox.frontend.trace import LeafVar, Region, record, scalar_var
 
 pytestmark = pytest.mark.usefixtures("frontend")
 

@@ -23,7 +23,7 @@ from firebox.dims import DimLike, dim
 from firebox.dtypes import DType, as_dtype
 from firebox.errors import FireboxError
 from tests.op_checks import Op, avals_of, plain_ops, samples
-from tests.programs import run_native
+from tests.programs import program, run_native
 
 OPS = plain_ops()
 ULPS = {dtypes.f16: 1.0, dtypes.bf16: 1.0, dtypes.f32: 3.0, dtypes.f64: 3.0}
@@ -104,7 +104,7 @@ def ulp(size: Array, like: Array) -> Array:
     digits, lowest = limits[dtype]
     with np.errstate(all="ignore"):
         exponent = np.floor(np.log2(np.where(np.isfinite(size) & (size > 0), size, 1.0)))
-    return np.ldexp(1.0, (np.maximum(exponent, lowest) - digits).astype(int))
+    return np.asarray(np.ldexp(1.0, (np.maximum(exponent, lowest) - digits).astype(int)))
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -171,6 +171,13 @@ def test_whole_vectors(name: str) -> None:
     found = long_cases(OPS[name], STATIC_TYPES, 192, False)
     if found:
         check(OPS[name], [c for c, _ in found], [a for _, a in found], {})
+
+
+def test_dims_that_no_shape_names() -> None:
+    """A kernel is given the dims that its ops' parameters need, though none of its buffers has them."""
+    module = program(lambda x, y: x * x.size_of(y.shape[0]), "f32[3]", "f32[2 * c]")
+    arrays = [np.ones(3, np.float32), np.ones(10, np.float32)]
+    np.testing.assert_array_equal(run_native(module, arrays, {"c": 5})[0], np.full(3, 10, np.float32))
 
 
 class Wrong(Tanh):

@@ -115,6 +115,11 @@ def test_writing_replaces_the_file_at_once(path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["add.fbox"]
 
 
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"No such directory: '.*/nowhere'"):
+        make().write(tmp_path / "nowhere" / "a.fbox")
+
+
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     class Broken(list[bytes]):
         def __iter__(self) -> Iterator[bytes]:

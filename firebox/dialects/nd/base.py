@@ -75,6 +75,9 @@ class NdOp(IRDLOperation):
     movement: ClassVar[bool] = False
     """Elements of the result are elements of the operand or a fill value, moved; nothing is computed."""
 
+    splats: ClassVar[tuple[int, ...]] = ()
+    """Operands that the op's own kernel takes as one number where all their elements are equal (kind opaque)."""
+
     # ---- the parts of an op --------------------------------------------------------------------------------------
 
     @classmethod

@@ -57,7 +57,8 @@ class Monoid:
         name: for schedules and dumps.
         dtypes: element type of each part of the state.
         init: the identity, one number per part.
-        combine: ``combine(s, state, state) -> state``; associative and commutative.
+        combine: ``combine(s, state, state) -> state``; associative, and commutative unless it is a scan's, which gets the
+            state of the lower indices first.
         lift: ``lift(s, *scalar values) -> state`` of one element.
         finish: ``finish(s, state) -> results``.
     """

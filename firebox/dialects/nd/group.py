@@ -14,7 +14,8 @@ from xdsl.irdl import region_def, traits_def
 from xdsl.traits import IsolatedFromAbove, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from firebox.dialects.nd.aval import Aval, Shape
+from firebox import dims
+from firebox.dialects.nd.aval import Aval, DimsAttr, Shape
 from firebox.dialects.nd.base import Kind, NdOp, register
 from firebox.dialects.nd.params import DIMS, INTS, TEXT
 from firebox.dialects.nd.schedule import Schedule, ScheduleAttr
@@ -29,7 +30,7 @@ class GroupOp(NdOp):
 
     Parameters:
         group: ``loops`` (maps and reductions over one domain), ``contract`` (a contraction with its epilogue), ``scan`` or
-            ``opaque`` (a single op).
+            ``opaque`` (a single op, after the numbers it takes).
         label: name of the kernel; structurally equal groups have the same one (given by ``order``).
         domain: loop extents.
         axes: reduced loops, ascending.
@@ -89,6 +90,13 @@ class GroupOp(NdOp):
     def yielded(self) -> tuple[SSAValue, ...]:
         last = self.block.last_op
         return tuple(last.operands) if last is not None else ()
+
+    @property
+    def dim_names(self) -> tuple[str, ...]:
+        """The symbolic dims that a kernel of the group may need: in its types and in the parameters of its ops."""
+        types = [a.shape for op in self.members for a in (*op.operand_avals, *op.avals)]
+        params = [a.data for op in self.members for a in op.attributes.values() if isinstance(a, DimsAttr)]
+        return dims.names(*(d for part in (self.domain, *types, *params) for d in part))
 
     @property
     def members(self) -> list[NdOp]:

@@ -249,7 +249,7 @@ def _holds(guard: Guard, loops: Mapping[str, Array]) -> Any:
 def _reduce(
     formula: Formula, s: NumpyScalars, values: tuple[Val, ...], extents: tuple[int, ...], reduced: tuple[int, ...]
 ) -> tuple[Val, ...]:
-    """Combine over the reduced loops, in a tree."""
+    """Combine over the reduced loops, in a tree of neighbours: the order of the loops is kept."""
     monoid = formula.monoid
     assert monoid is not None
     lifted = _tuple(monoid.lift(s, *values))
@@ -260,17 +260,16 @@ def _reduce(
     count = int(np.prod(reduced))
     state = tuple(Val(np.broadcast_to(v.array, extents + reduced).reshape((*extents, count)), v.dtype) for v in lifted)
     while count > 1:
-        half = (count + 1) // 2
-        head, tail = _part(state, 0, half), _part(state, half, count)
+        left, right = _every_second(state, 0), _every_second(state, 1)
         if count % 2:
-            tail = tuple(_padded(t, i) for t, i in zip(tail, init, strict=True))
-        state, count = _tuple(monoid.combine(s, head, tail)), half
+            right = tuple(_padded(r, i) for r, i in zip(right, init, strict=True))
+        state, count = _tuple(monoid.combine(s, left, right)), (count + 1) // 2
     last = init if count == 0 else tuple(Val(v.array[..., 0], v.dtype) for v in state)
     return _tuple(monoid.finish(s, last))
 
 
-def _part(state: tuple[Val, ...], start: int, stop: int) -> tuple[Val, ...]:
-    return tuple(Val(v.array[..., start:stop], v.dtype) for v in state)
+def _every_second(state: tuple[Val, ...], start: int) -> tuple[Val, ...]:
+    return tuple(Val(v.array[..., start::2], v.dtype) for v in state)
 
 
 def _padded(value: Val, identity: Val) -> Val:

@@ -22,6 +22,7 @@ class Schedule:
         grain: units of work that one thread takes at a time.
         tile: rows, one number for each loop of `rows`, and columns of a contraction's register tile.
         nontemporal: stores bypass the caches.
+        masked: every turn of a parallel lane loop has a mask, so that a large body is written once.
         rows: the loops that give a contraction's register tile its rows, e.g. ``d2,d3``.
         blocks: turns of a contraction's loops that are one piece of work, e.g. ``d0:64,r0:256``; all turns where not named.
         pack: operands of a contraction that are copied to scratch, block by block.
@@ -35,6 +36,7 @@ class Schedule:
     grain: int = 1
     tile: tuple[int, ...] = ()
     nontemporal: bool = False
+    masked: bool = False
     rows: str = ""
     blocks: str = ""
     pack: tuple[int, ...] = ()

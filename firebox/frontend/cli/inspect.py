@@ -87,7 +87,7 @@ def _text(report: Mapping[str, Any], artifact: Artifact, list_weights: bool) -> 
         ("file", f"{file['path']}: {file['bytes']:,} bytes, format {file['format']}, verified"),
         ("model", artifact.name),
         ("signature", str(artifact.signature)),
-        ("compiler", " ".join(str(compiler[key]) for key in sorted(compiler, key=lambda key: (key != "name", key)))),
+        ("compiler", ", ".join([f"{compiler.get('name')} {compiler.get('version')}", *_others(compiler)])),
         ("options", ", ".join(f"{key}={value}" for key, value in sorted(report["options"].items())) or "default"),
         ("pipeline", " ".join(report["pipeline"])),
         ("weights", f"{len(artifact.weights)} arrays, {artifact.weight_bytes():,} bytes"),
@@ -98,6 +98,10 @@ def _text(report: Mapping[str, Any], artifact: Artifact, list_weights: bool) -> 
     for target in report["targets"]:
         lines += _target_lines(target)
     return "\n".join(lines)
+
+
+def _others(compiler: Mapping[str, str]) -> list[str]:
+    return [str(compiler[key]) for key in sorted(compiler) if key not in ("name", "version")]
 
 
 def _target_lines(target: Mapping[str, Any]) -> list[str]:

@@ -53,7 +53,7 @@ def _guarded(name: str, arguments: list[str]) -> int:
         return code
     except FireboxError as error:
         _say(f"firebox {name}: error: {error}")
-        return _code(error)
+        return _code(name, error)
     except BrokenPipeError:  # the reader of our output has gone; nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
@@ -70,10 +70,10 @@ def _guarded(name: str, arguments: list[str]) -> int:
         return FAILURE
 
 
-def _code(error: FireboxError) -> int:
+def _code(name: str, error: FireboxError) -> int:
     if isinstance(error, UsageError):
         return USAGE
-    if isinstance(error, InputError):
+    if isinstance(error, InputError) and name == "run":  # elsewhere no model is given anything
         return INPUT
     return ARTIFACT if isinstance(error, ArtifactError) else FAILURE
 

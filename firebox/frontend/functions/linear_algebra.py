@@ -176,7 +176,7 @@ def _parse_einsum(equation: str, operands: Sequence[A]) -> tuple[list[list[str]]
         expected = f"{len(operands)} terms"
         raise UserError("one term for each operand", op="einsum", expected=expected, found=repr(equation))
     inputs = [_letters(term, x, equation) for term, x in zip(terms, operands, strict=True)]
-    dots = max((n for names in inputs for n in [[m for m in names if len(m) > 1]]), key=len)
+    dots = max(([name for name in names if len(name) > 1] for names in inputs), key=len)
     if arrow:
         output = [n for part in right.replace("...", ".") for n in (dots if part == "." else [part])]
     else:

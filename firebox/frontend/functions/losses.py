@@ -1,10 +1,12 @@
 """Losses. Input first, target second; ``reduction`` is ``"mean"``, ``"sum"`` or ``"none"``; semantics are PyTorch's."""
 
-from firebox.dialects.nd.array import normalize_axis
+from typing import Any
+
+from firebox.dialects.nd.array import ArrayLike, normalize_axis
 from firebox.dtypes import i64
 from firebox.errors import ShapeError, UserError
 from firebox.frontend.functions.activations import softplus
-from firebox.frontend.functions.normalization import log_softmax
+from firebox.frontend.functions.normalization import finite_max, log_softmax
 from firebox.frontend.functions.support import (
     A,
     Reduction,
@@ -45,8 +47,22 @@ def cross_entropy(
     require_int("cross_entropy", target, "targets (class indices)", hint)
     if not 0.0 <= label_smoothing <= 1.0:
         raise UserError("bad label_smoothing", op="cross_entropy", expected="0 to 1", found=label_smoothing)
+    check_reduction("cross_entropy", reduction)
     at = _class_axis("cross_entropy", logits, target, axis)
-    return _class_loss(log_softmax(logits, at), target, weight, reduction, label_smoothing, ignore_index, at)
+    # log(softmax) is as large as the logits and is not formed. Less the maximum, the sum does not overflow and the
+    # difference does not cancel.
+    wide = logits.astype(logits.dtype.compute)
+    top = finite_max(wide, at)
+    log_sum = (wide - top).exp().sum(at, keepdims=True).log()
+    targets = _Targets(target, ignore_index, at)
+    losses = log_sum - (wide.take_along_axis(targets.index, at) - top)
+    if weight is not None:
+        losses = losses * weight.take(targets.index)
+    if label_smoothing:
+        every = log_sum - (wide - top)
+        spread = every if weight is None else every * weight.reshape((-1, *(1,) * (logits.rank - 1 - at)))
+        losses = losses * (1.0 - label_smoothing) + spread.mean(at, keepdims=True) * label_smoothing
+    return targets.reduce(losses, weight, reduction).astype(logits.dtype)
 
 
 def nll_loss(
@@ -60,8 +76,13 @@ def nll_loss(
     """-log_probabilities at the target class; arguments as in `cross_entropy`."""
     require_float("nll_loss", log_probabilities)
     require_int("nll_loss", target, "targets (class indices)")
+    check_reduction("nll_loss", reduction)
     at = _class_axis("nll_loss", log_probabilities, target, axis)
-    return _class_loss(log_probabilities, target, weight, reduction, 0.0, ignore_index, at)
+    targets = _Targets(target, ignore_index, at)
+    losses = -log_probabilities.take_along_axis(targets.index, at)
+    if weight is not None:
+        losses = losses * weight.take(targets.index)
+    return targets.reduce(losses, weight, reduction)
 
 
 def soft_cross_entropy(logits: A, target: A, reduction: Reduction = "mean", axis: int = 1) -> A:
@@ -85,32 +106,25 @@ def _class_axis(op: str, scores: A, target: A, axis: int) -> int:
     return at
 
 
-def _class_loss(
-    log_p: A, target: A, weight: A | None, reduction: Reduction, smoothing: float, ignore_index: int, at: int
-) -> A:
-    """The common end of `cross_entropy` and `nll_loss` on log-probabilities."""
-    check_reduction("cross_entropy", reduction)
-    target = target.astype(i64)  # ignore_index must not wrap around in a small or unsigned type
-    ignored = equals(target, ignore_index)
-    counted = ~ignored
-    index = ignored.where(0, target)
-    picked = log_p.take_along_axis(index.expand_dims(at), at).squeeze(at)
-    factor = counted.astype(log_p.dtype)
-    share = factor if weight is None else counted.where(weight.take(index), 0.0)
-    losses = counted.where(-picked, 0.0) if weight is None else counted.where(-picked, 0.0) * share
-    if smoothing:
-        losses = losses * (1.0 - smoothing) + _smooth_part(log_p, weight, counted, at) * smoothing
-    if reduction == "none":
-        return losses
-    return losses.sum() if reduction == "sum" else losses.sum() / share.sum()
+class _Targets:
+    """Class indices with the class axis (of size 1) put in, and which of them count."""
 
+    def __init__(self, target: ArrayLike, ignore_index: int, axis: int) -> None:
+        wide: Any = target.astype(i64).expand_dims(axis)  # ignore_index must not wrap around in a small type
+        self.axis = axis
+        self.ignored = equals(wide, ignore_index)
+        self.index = self.ignored.where(0, wide)
 
-def _smooth_part(log_p: A, weight: A | None, counted: A, at: int) -> A:
-    """Mean over the classes of the (weighted) negative log-probabilities; 0 where not counted."""
-    if weight is None:
-        return counted.where(-log_p.mean(at), 0.0)
-    by_class = weight.reshape((-1, *(1,) * (log_p.rank - 1 - at)))
-    return counted.where(-(log_p * by_class).mean(at), 0.0)
+    def reduce(self, losses: A, weight: A | None, reduction: Reduction) -> A:
+        """Losses without those that do not count; the mean divides by the weights of the targets that do."""
+        kept: A = self.ignored.where(0.0, losses)
+        if reduction == "none":
+            return kept.squeeze(self.axis)
+        if reduction == "sum":
+            return kept.sum()
+        share: A = (~self.ignored).astype(losses.dtype) if weight is None else weight.take(self.index)
+        count: A = self.ignored.where(0.0, share).sum()
+        return kept.sum() / count
 
 
 def mse_loss(input: A, target: A, reduction: Reduction = "mean") -> A:

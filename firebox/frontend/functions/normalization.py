@@ -24,10 +24,15 @@ def log_softmax(x: A, axis: int = -1) -> A:
 def logsumexp(x: A, axis: Axes = None, keepdims: bool = False) -> A:
     """log(sum(exp(x))), shifted by the maximum; -inf where every element is -inf, and inf where one is inf."""
     x = as_float(x)
-    top = stop_gradient(x.max(axis, keepdims=True))
-    top = top.isfinite().where(top, 0.0)
+    top = finite_max(x, axis)
     result = (x - top).exp().sum(axis, keepdims=True).log() + top
     return result if keepdims else result.squeeze(x.axes(axis))
+
+
+def finite_max(x: A, axis: Axes) -> A:
+    """What to shift by before exp: the maximum over axes, which stay; 0 where it is not finite. Without derivatives."""
+    top = stop_gradient(x.max(axis, keepdims=True))
+    return top.isfinite().where(top, 0.0)
 
 
 def mean(x: A, axis: Axes = None, keepdims: bool = False) -> A:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 from firebox import dims
+from firebox.errors import UserError
 from firebox.frontend.cells import Cell, Param
 from firebox.frontend.nn import tree
 from firebox.frontend.nn.state import load_into
@@ -98,9 +99,10 @@ class Module(tree.Node):
         return self.train(False)
 
     def requires_grad_(self, value: bool = True) -> Self:
-        """Whether the parameters take gradients."""
+        """Whether the floating parameters take gradients."""
         for param in self.parameters():
-            param.requires_grad = value
+            if param.dtype.is_float:
+                param.requires_grad = value
         return self
 
     def freeze(self) -> Self:
@@ -134,10 +136,20 @@ class Module(tree.Node):
         """Move everything to a device and/or cast what is floating to an element type, in place.
 
         ``target`` is either of them: ``model.to("opencl:0")``, ``model.to(fb.bfloat16)``.
+
+        Raises:
+            UserError: an optimizer has the parameters in flat storage of one type and device.
         """
         if target is not None:
             device, dtype = device_or_dtype(target, device, dtype)
-        return self.map(lambda _, cell: _moved(cell.value, device, dtype))
+        moved = [(path, cell, _moved(cell.value, device, dtype)) for path, cell in self.named_cells()]
+        for path, cell, value in moved:
+            if cell.slot.storage is not None and (value.dtype is not cell.dtype or value.device is not cell.device):
+                hint = "move the model first, then make the optimizer"
+                raise UserError("an optimizer holds this parameter", op="Module.to", found=path, hint=hint)
+        for _, cell, value in moved:
+            cell.value = value
+        return self
 
     # ---- text ----------------------------------------------------------------------------------------------------
 

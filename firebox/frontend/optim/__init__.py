@@ -1,5 +1,6 @@
-"""Optimizers, learning-rate schedules and gradient clipping."""
+"""Optimizers, learning-rate schedules, gradient clipping and averages of parameters."""
 
+from firebox.frontend.optim.average import ExponentialAverage
 from firebox.frontend.optim.clip import clip_grad_norm_, clip_grad_value_, grad_norm
 from firebox.frontend.optim.optimizer import SGD, Adam, AdamW, Optimizer, RMSprop
 from firebox.frontend.optim.rules import AdamRule, RMSpropRule, Rule, SGDRule
@@ -19,6 +20,7 @@ __all__ = [
     "AdamW",
     "ConstantSchedule",
     "CosineSchedule",
+    "ExponentialAverage",
     "ExponentialSchedule",
     "LinearSchedule",
     "Optimizer",

@@ -87,7 +87,7 @@ class Group:
     def __init__(self, named: Sequence[Named], rule: Rule, lr: float) -> None:
         self.named = list(named)
         self.rule = rule
-        self.units = _units(self.named, rule)
+        self.units = [Unit(storage, pairs, rule) for storage, pairs in by_storage(self.named)]
         wide = any(p.dtype is dtypes.f64 for _, p in self.named)
         self.dtype = dtypes.f64 if wide else dtypes.f32
         self.device = self.named[0][1].device
@@ -111,7 +111,7 @@ class Group:
             self.lr_cell.value = self.scalar(self._lr)
 
 
-def _units(named: Sequence[Named], rule: Rule) -> list[Unit]:
+def by_storage(named: Sequence[Named]) -> list[tuple[Storage, list[Named]]]:
     """Parameters by flat storage: the one that they lie in already, else a new one for each type and device."""
     fresh: dict[tuple[str, str], list[Named]] = {}
     for path, param in named:
@@ -119,12 +119,12 @@ def _units(named: Sequence[Named], rule: Rule) -> list[Unit]:
             fresh.setdefault((param.dtype.name, param.device.name), []).append((path, param))
     for pairs in fresh.values():
         Flat([param for _, param in pairs])
-    by_storage: dict[int, tuple[Storage, list[Named]]] = {}
+    found: dict[int, tuple[Storage, list[Named]]] = {}
     for path, param in named:
         storage = param.slot.storage
         assert storage is not None
-        by_storage.setdefault(id(storage), (storage, []))[1].append((path, param))
-    return [Unit(storage, pairs, rule) for storage, pairs in by_storage.values()]
+        found.setdefault(id(storage), (storage, []))[1].append((path, param))
+    return list(found.values())
 
 
 # ---- what users pass ---------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def make_groups(params: Any, rule: Rule, lr: float) -> list[Group]:
     seen: dict[int, str] = {}
     groups = []
     for position, spec in enumerate(specs):
-        named = _named(spec["params"], len(seen))
+        named = named_params(spec["params"], len(seen))
         for path, param in named:
             if id(param) in seen:
                 raise UserError("a parameter is in two groups", op="optimizer", found=path)
@@ -162,7 +162,7 @@ def _specs(params: Any) -> list[Mapping[str, Any]]:
     return [{"params": items}]
 
 
-def _named(params: Any, start: int) -> list[Named]:
+def named_params(params: Any, start: int = 0) -> list[Named]:
     """(path, parameter) pairs, each parameter once; without a path its number is its name."""
     if hasattr(params, "named_parameters"):
         params = params.named_parameters()

@@ -18,6 +18,8 @@ UNKNOWN_EXTENT = 256
 """What a symbolic extent is taken for in estimates."""
 
 _BLOCK = 2048
+_LARGE_BODY = 60.0
+"""Cost of a body that is written once, under a mask, instead of once for full vectors and once for the rest."""
 _UNIT_COST = 16384
 """Elements of work worth handing to another thread: some 10 us."""
 
@@ -42,7 +44,7 @@ class _Candidate:
 
 def _candidates(nest: Nest, lanes: int) -> list[_Candidate]:
     found = [_Candidate(loop, _lane_cost(nest, loop, lanes)) for loop in reversed(nest.loops)]
-    if not nest.reduced and len(nest.loops) > 1 and not nest.collapse and _flat_pays(nest, lanes):
+    if len(nest.parallel) > 1 and _flat_pays(nest, lanes):
         found.append(_Candidate(None, _flat_cost(nest, lanes)))
     return found
 
@@ -64,8 +66,9 @@ def _lane_cost(nest: Nest, loop: Loop, lanes: int) -> float:
 
 
 def _flat_pays(nest: Nest, lanes: int) -> bool:
-    last = nest.loops[-1].extent
-    return isinstance(last, int) and last < 2 * lanes and all(isinstance(loop.extent, int) for loop in nest.loops)
+    """The innermost loop is too short for the lanes, and all extents are numbers to divide by."""
+    last = nest.parallel[-1].extent
+    return isinstance(last, int) and last < 2 * lanes and all(isinstance(loop.extent, int) for loop in nest.parallel)
 
 
 def _flat_cost(nest: Nest, lanes: int) -> float:
@@ -73,27 +76,28 @@ def _flat_cost(nest: Nest, lanes: int) -> float:
     for access in nest.accesses:
         inner: DimLike = 1
         matches = True
-        for loop in reversed(nest.loops):
+        for loop in reversed(nest.parallel):
             matches = matches and nest.coefficient(access, loop.name) == inner
             inner = dims.multiply(inner, loop.extent)
         identity += matches
     others = len(nest.accesses) - identity
-    return 1.0 + identity + others * (lanes * 0.8 + 2.0 * len(nest.loops))
+    return 1.0 + identity + others * (lanes * 0.8 + 2.0 * len(nest.parallel))
 
 
 def _complete(group: GroupOp, nest: Nest, best: _Candidate, lanes: int, target: Target) -> Schedule:
-    if best.loop is None:
-        return Schedule("loops", "flat", lanes, _BLOCK, 1, _grain(_BLOCK), (), _streams(group, target))
-    name = best.loop.name
-    if best.loop.reduced:
+    if best.loop is not None and best.loop.reduced:
+        name = best.loop.name
         per_unit = dims.product(loop.extent for loop in nest.reduced)
         unroll = 4 if _size(best.loop.extent) >= 4 * lanes and nest.depth <= 3 else 1
         return Schedule("loops", name, lanes, 0, unroll, _grain(_size(per_unit)), (), _streams(group, target))
+    name = best.loop.name if best.loop is not None else "flat"
+    extent = best.loop.extent if best.loop is not None else dims.product(loop.extent for loop in nest.parallel)
     inner = _size(dims.product(loop.extent for loop in nest.reduced))
     block = _BLOCK if not nest.reduced else max(lanes, min(_BLOCK, _UNIT_COST // max(inner, 1) // lanes * lanes))
-    unroll = 2 if not nest.reduced and _size(best.loop.extent) >= 2 * lanes and len(group.members) <= 16 else 1
-    per_unit_elements = min(block, _size(best.loop.extent)) * inner
-    return Schedule("loops", name, lanes, block, unroll, _grain(per_unit_elements), (), _streams(group, target))
+    cost = sum(op.cost(op.operand_avals, op.avals, **op.values) for op in group.members)
+    unroll = 2 if best.loop is not None and not nest.reduced and _size(extent) >= 2 * lanes and cost <= 16 else 1
+    grain = _grain(min(block, _size(extent)) * inner)
+    return Schedule("loops", name, lanes, block, unroll, grain, (), _streams(group, target), cost > _LARGE_BODY)
 
 
 def _grain(elements: int) -> int:

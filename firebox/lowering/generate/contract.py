@@ -36,7 +36,7 @@ def generate_contract(
     group: GroupOp, schedule: Schedule, target: Target, dim_order: Sequence[str], op_ids: dict[str, int]
 ) -> Kernels:
     """The kernel of a scheduled contraction."""
-    return Kernels(ContractKernel(group, schedule, dim_order, op_ids).build())
+    return Kernels(ContractKernel(group, schedule, target, dim_order, op_ids).build())
 
 
 def launch_contract(group: GroupOp, schedule: Schedule) -> Launch:
@@ -54,7 +54,10 @@ class ContractKernel:
         local: first turn of the present register tile within the block.
     """
 
-    def __init__(self, group: GroupOp, schedule: Schedule, dim_order: Sequence[str], op_ids: dict[str, int]) -> None:
+    def __init__(
+        self, group: GroupOp, schedule: Schedule, target: Target, dim_order: Sequence[str], op_ids: dict[str, int]
+    ) -> None:
+        self.target = target
         self.problem = problem = Problem.of(group)
         self.tiling = Tiling.of(problem, schedule)
         self.scratch = Scratch.of(self.tiling)
@@ -140,7 +143,7 @@ class ContractKernel:
         for number in numbers:
             slab = self.scratch.slabs[number]
             buffer = self.body.buffers[slab.operand.value]
-            Packing(self.body, self.tiling, slab, buffer, self.memory[number]).fill(self.start)
+            Packing(self.body, self.tiling, slab, buffer, self.memory[number], self.target).fill(self.start)
 
     # ---- parts of the reduced loops ------------------------------------------------------------------------------
 
@@ -214,7 +217,7 @@ class ContractKernel:
     def _finish(self) -> None:
         assert self.scratch.sums is not None
         square = self.k.view(self.k.scratch, self.scratch.square, self.problem.dtype)
-        finish = Finish(self.body, self.tiling, self.scratch.sums, self.memory[RESULT], square, self.outputs)
+        finish = Finish(self.body, self.tiling, self.scratch.sums, self.memory[RESULT], square, self.outputs, self.target)
         finish.block(self.start, self.count, self._base())
 
     # ---- tiles of a block ----------------------------------------------------------------------------------------

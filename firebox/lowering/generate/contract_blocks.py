@@ -1,18 +1,27 @@
 """Cuts the loops of a contraction into blocks: what a block reads and adds up fits the cache, and there is enough to share."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from firebox.dims import DimLike
-from firebox.lowering.generate.contract_problem import Operand, Problem
+from firebox.lowering.generate.contract_problem import Operand, Position, Problem
+from firebox.lowering.generate.contract_tiling import SPAN_LIMIT
 from firebox.lowering.generate.frame import estimate
 from firebox.lowering.generate.nest import Loop
 
-UNIT = 16384
-"""Cycles of a unit of work below which loops are not cut for the sake of sharing."""
+UNIT = 8192
+"""Cycles of a unit of work below which loops are not cut for the sake of sharing: some 2 us."""
+
+FEW_UNITS = 16
 
 SYMBOLIC_BLOCK = 8
 """Register tiles, or turns of a reduced loop, in a block of a loop of unknown extent."""
+
+
+def turns_of(loop: Loop) -> int:
+    """Turns of a loop, for estimates."""
+    return max(1, estimate(loop.extent))
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,11 @@ class Shape:
     def columns(self) -> int:
         return self.lanes * self.vectors
 
+    @property
+    def sums(self) -> int:
+        """Vectors of sums of a register tile."""
+        return self.vectors * math.prod(self.rows.values())
+
     def grid(self, loop: Loop) -> int:
         """Turns of a loop in a register tile."""
         return self.columns if loop == self.lane else self.rows.get(loop.name, 1)
@@ -64,7 +78,7 @@ class Blocks:
         windows = {name for n in shape.pack for name in _windows(self.problem.operands[n])}
         for loop in (*self.problem.out, *self.problem.reduced):
             inner = loop.reduced or loop == shape.lane or loop.name in shape.rows or loop.name in windows
-            self.sizes[loop.name] = estimate(loop.extent)
+            self.sizes[loop.name] = turns_of(loop)
             if not inner:
                 self._set(loop, 1)
             elif not isinstance(loop.extent, int) and self._needs_known(loop):
@@ -88,11 +102,11 @@ class Blocks:
     def footprint(self, number: int) -> int:
         """Bytes of an operand that a block reads."""
         operand = self.problem.operands[number]
-        total = self.problem.dtype.itemsize
-        for position in operand.positions or ():
-            span = 1 + sum(abs(c) * (self.sizes[name] - 1) for name, c in position.terms)
-            total *= span
-        return total
+        return self.problem.dtype.itemsize * math.prod(self.span(p) for p in operand.positions or ())
+
+    def span(self, position: Position) -> int:
+        """Elements along one dim of an operand that a block reads."""
+        return 1 + sum(abs(c) * (self.sizes[name] - 1) for name, c in position.terms)
 
     def sums(self) -> int:
         """Bytes of the sums of a block."""
@@ -101,11 +115,28 @@ class Blocks:
             total *= self.sizes[loop.name]
         return total
 
+    @property
+    def spanning(self) -> bool:
+        """All units may have their sums in scratch at once, see `Scratch`."""
+        known = all(isinstance(loop.extent, int) for loop in self.problem.out)
+        return self.scratch and known and self.sums() * self.units() <= SPAN_LIMIT
+
     def units(self) -> int:
         """Number of blocks of the result."""
         total = 1
         for loop in self.problem.out:
-            total *= -(-estimate(loop.extent) // self.sizes[loop.name])
+            total *= -(-turns_of(loop) // self.sizes[loop.name])
+        return total
+
+    def shared_units(self, number: int) -> int:
+        """Units that need the same part of an operand."""
+        names = self.problem.operands[number].names
+        if not self.spanning and any(loop.name in names and loop.name in self.cut for loop in self.problem.reduced):
+            return 1
+        total = 1
+        for loop in self.problem.out:
+            if loop.name not in names:
+                total *= -(-turns_of(loop) // self.sizes[loop.name])
         return total
 
     def work(self) -> int:
@@ -114,7 +145,7 @@ class Blocks:
         for loop in self.problem.out:
             total *= self.sizes[loop.name]
         for loop in self.problem.reduced:
-            total *= estimate(loop.extent)
+            total *= turns_of(loop)
         return total // self.shape.lanes
 
     # ---- cutting -------------------------------------------------------------------------------------------------
@@ -160,7 +191,7 @@ class Blocks:
     def _share(self) -> None:
         """Cut rows, then lanes, while units are large and few."""
         for _ in range(16):
-            if self.units() >= 32 or self.work() < 2 * UNIT:
+            if self.units() >= FEW_UNITS or self.work() < 2 * UNIT:
                 return
             windows = {name for n in self.shape.pack for name in _windows(self.problem.operands[n])}
             rows = [loop for loop in self.problem.out if loop != self.shape.lane and loop.name not in windows]

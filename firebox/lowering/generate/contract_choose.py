@@ -9,17 +9,19 @@ from dataclasses import dataclass
 
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
-from firebox.lowering.generate.contract_blocks import UNIT, Blocks, Shape
+from firebox.lowering.generate.contract_blocks import UNIT, Blocks, Shape, turns_of
 from firebox.lowering.generate.contract_cost import along, fill_cost, is_packable, tile_cost, total_cost
 from firebox.lowering.generate.contract_problem import Problem
 from firebox.lowering.generate.contract_tiling import RESULT, blocks_text
-from firebox.lowering.generate.frame import estimate
 from firebox.lowering.generate.nest import Loop
 from firebox.runtime.target import Target
 
 VECTORS = (1, 2, 3, 4, 6, 8)
 MAX_ROWS = 14
-MAX_SUMS = 20
+MAX_SUMS = 18
+COPY_SHARE = 4.0
+"""Work of a thread, at least, in terms of what it copies."""
+
 MAX_UNROLLED = 16
 """Turns up to which a second loop of rows is written out whole."""
 
@@ -63,15 +65,15 @@ class _Candidate:
         )
 
     def _grain(self) -> int:
-        """Units worth handing to another thread; what each thread copies anew should be small beside its work."""
+        """Units worth handing to another thread; what it copies for several of them should be small beside its work."""
         shape, blocks = self.shape, self.blocks
-        constant = [n for n in shape.pack if not blocks.cut & set(shape.problem.operands[n].names)]
-        copied = sum(fill_cost(shape, blocks, n) for n in constant)
-        sums = shape.vectors
-        for rows in shape.rows.values():
-            sums *= rows
-        unit = blocks.work() * tile_cost(shape) / sums
-        return max(1, round(max(UNIT, 8.0 * copied) / max(unit, 1.0)))
+        unit = max(1.0, blocks.work() * tile_cost(shape, blocks) / shape.sums)
+        units = UNIT / unit
+        for number in shape.pack:
+            shared = blocks.shared_units(number)
+            units = max(units, min(shared, COPY_SHARE * fill_cost(shape, blocks, number) / unit))
+        total = blocks.units()
+        return -(-total // max(1, round(total / units)))
 
 
 # ---- candidates --------------------------------------------------------------------------------------------------
@@ -79,11 +81,11 @@ class _Candidate:
 
 def _shapes(problem: Problem, lanes: int, target: Target) -> Iterator[Shape]:
     registers = 32 if target.vector_bits == 512 or target.arch == "aarch64" else 16
-    loops = [loop for loop in problem.out if estimate(loop.extent) > 1]
-    wide = [loop for loop in loops if estimate(loop.extent) >= lanes // 2] or loops[-1:]
+    loops = [loop for loop in problem.out if turns_of(loop) > 1]
+    wide = [loop for loop in loops if turns_of(loop) >= lanes // 2] or loops[-1:]
     for lane in wide:
         for vectors in VECTORS:
-            if (vectors - 1) * lanes >= estimate(lane.extent):
+            if (vectors - 1) * lanes >= turns_of(lane):
                 break
             room = min(MAX_SUMS, registers - vectors - 1) // vectors
             for rows in _rows([loop for loop in problem.out if loop != lane], room):
@@ -114,7 +116,7 @@ def _rows(loops: list[Loop], room: int) -> Iterator[Mapping[str, int]]:
 
 def _counts(loop: Loop, room: int) -> list[int]:
     """Numbers of rows that divide a loop well."""
-    room = min(room, MAX_ROWS)
+    room = min(room, MAX_ROWS, turns_of(loop))
     if room < 1:
         return []
     if not isinstance(loop.extent, int):

@@ -1,14 +1,24 @@
 """Estimated cycles of a contraction for one shape of register tile and its blocks, on a core with one multiply-add a cycle."""
 
-from firebox.lowering.generate.contract_blocks import Blocks, Shape
-from firebox.lowering.generate.contract_problem import Operand
-from firebox.lowering.generate.frame import estimate
+import math
+
+from firebox.lowering.generate.contract_blocks import Blocks, Shape, turns_of
+from firebox.lowering.generate.contract_problem import Operand, Position
 
 LATENCY = 4.0
 """Cycles until a sum can be added to again."""
 
-SQUARE = 100.0
-"""Cycles to transpose a square of vectors."""
+NEAR = 24 * 1024
+"""Bytes that stay in the nearest cache."""
+
+FAR = 2.5
+"""Cycles to load a vector from the next one, in sequence."""
+
+FAR_APART = 10.0
+"""Cycles where a window jumps, so that nothing is fetched ahead."""
+
+SQUARE = 110.0
+"""Cycles to load, transpose and store a square of vectors."""
 
 
 def is_packable(operand: Operand) -> bool:
@@ -47,12 +57,21 @@ def load_cost(shape: Shape, number: int) -> float:
     return count * shape.vectors * (1.0 if good else 4.0 if guarded else 2.5 * shape.lanes)
 
 
-def tile_cost(shape: Shape) -> float:
+def tile_cost(shape: Shape, blocks: Blocks) -> float:
     """Cycles of one turn of a register tile."""
-    sums = shape.vectors
-    for rows in shape.rows.values():
-        sums *= rows
-    return max(float(sums), load_cost(shape, 0) + load_cost(shape, 1), LATENCY) + 0.75
+    loads = sum(load_cost(shape, n) * _distance(shape, blocks, n) for n in (0, 1))
+    return max(float(shape.sums), loads, LATENCY) + 0.75
+
+
+def _distance(shape: Shape, blocks: Blocks, number: int) -> float:
+    """How much dearer vector loads are when the part of one register tile does not stay in the nearest cache."""
+    if shape.lane.name not in shape.problem.operands[number].names or shape.lane.reduced:
+        return 1.0
+    tiles = -(-blocks.sizes[shape.lane.name] // shape.columns)
+    if blocks.footprint(number) <= NEAR * tiles:
+        return 1.0
+    windows = any(len(p.terms) > 1 for p in shape.problem.operands[number].positions or ())
+    return FAR_APART if windows else FAR
 
 
 def total_cost(shape: Shape, blocks: Blocks) -> float:
@@ -60,18 +79,18 @@ def total_cost(shape: Shape, blocks: Blocks) -> float:
     problem = shape.problem
     turns = 1.0
     for loop in (*problem.out, *problem.reduced):
-        turns *= _tiles(estimate(loop.extent), shape.grid(loop))
+        turns *= _tiles(turns_of(loop), shape.grid(loop), loop == shape.lane)
     outputs = 1.0
     for loop in problem.out:
-        outputs *= estimate(loop.extent)
-    cost = turns * tile_cost(shape) + outputs * _store_cost(shape, blocks)
+        outputs *= turns_of(loop)
+    cost = turns * tile_cost(shape, blocks) + outputs * _store_cost(shape, blocks)
     return cost + sum(fill_cost(shape, blocks, number) * _fills(blocks, number) for number in shape.pack)
 
 
-def _tiles(extent: int, grid: int) -> float:
-    """Tiles along a loop; a smaller one at the end costs at least half a full one."""
-    full, rest = divmod(extent, grid)
-    return full + (max(rest / grid, 0.5) if rest else 0.0)
+def _tiles(turns: int, grid: int, masked: bool) -> float:
+    """Tiles along a loop. What is left over at the end costs a full one if masked, and else at least half a one."""
+    full, rest = divmod(turns, grid)
+    return full + (0.0 if not rest else 1.0 if masked else max(rest / grid, 0.5))
 
 
 def _store_cost(shape: Shape, blocks: Blocks) -> float:
@@ -81,31 +100,37 @@ def _store_cost(shape: Shape, blocks: Blocks) -> float:
         return 10.0
     if last == shape.lane:
         return (6.0 if blocks.scratch else 2.0) / lanes
-    return (SQUARE / lanes + 6.0) / lanes if blocks.scratch else 3.0
+    return SQUARE / lanes / lanes if blocks.scratch else 3.0
 
 
 def fill_cost(shape: Shape, blocks: Blocks, number: int) -> float:
     """Cycles to copy an operand's part of one block."""
     operand, lanes = shape.problem.operands[number], shape.lanes
     assert operand.positions is not None
-    sizes = [1 + sum(abs(c) * (blocks.sizes[n] - 1) for n, c in p.terms) for p in operand.positions]
-    lines = 1.0
-    for size in sizes[:-1]:
-        lines *= size
-    vectors = -(-sizes[-1] // lanes)
-    if along(shape, number) != "across":
-        return lines * (6.0 + 2.0 * vectors)
-    lane = next(k for k, p in enumerate(operand.positions) if p.coefficient(shape.lane.name))
-    if lane == len(sizes) - 1:
-        return lines * (6.0 + 2.0 * vectors)
-    return lines / sizes[lane] * -(-sizes[lane] // lanes) * vectors * SQUARE
+    sizes = [blocks.span(p) for p in operand.positions]
+    last = len(sizes) - 1
+    lane = next((k for k, p in enumerate(operand.positions) if p.coefficient(shape.lane.name)), last)
+    across = along(shape, number) == "across" and lane < last
+    while last > lane + across and _is_whole(operand.positions[last], sizes[last]):  # lines that are copied as one
+        sizes[last - 1] *= sizes[last]
+        last -= 1
+    vectors = -(-sizes[last] // lanes)
+    lines = math.prod(sizes[:last])
+    if across:
+        return lines / sizes[lane] * -(-sizes[lane] // lanes) * vectors * SQUARE
+    return lines * (6.0 + 2.0 * vectors)
+
+
+def _is_whole(position: Position, size: int) -> bool:
+    return not position.guarded and position.base == 1 and position.size == size
 
 
 def _fills(blocks: Blocks, number: int) -> float:
     """How often an operand's part changes; what never does is copied by every thread."""
-    operand = blocks.problem.operands[number]
-    times = 1.0
+    names = blocks.problem.operands[number].names
+    inside = any(loop.name in names and loop.name in blocks.cut for loop in blocks.problem.reduced)
+    times = 1
     for loop in (*blocks.problem.out, *blocks.problem.reduced):
-        if loop.name in operand.names:
-            times *= -(-estimate(loop.extent) // blocks.sizes[loop.name])
-    return max(times, 2.0)
+        if loop.name in names or (inside and not loop.reduced and not blocks.spanning):
+            times *= -(-turns_of(loop) // blocks.sizes[loop.name])
+    return max(times, min(2, blocks.units()))

@@ -12,6 +12,7 @@ from firebox.lowering.generate.contract_scratch import Sums
 from firebox.lowering.generate.contract_tiling import Tiling
 from firebox.lowering.generate.nest import Loop
 from firebox.lowering.generate.transpose import transpose
+from firebox.runtime.target import Target
 
 Outputs = Sequence[tuple[SSAValue, Ref]]
 _FEW_MEMBERS = 8
@@ -20,11 +21,14 @@ _FEW_MEMBERS = 8
 class Finish:
     """Writes the end of one block."""
 
-    def __init__(self, body: Body, tiling: Tiling, sums: Sums, memory: Ref, square: Ref, outputs: Outputs) -> None:
+    def __init__(
+        self, body: Body, tiling: Tiling, sums: Sums, memory: Ref, square: Ref, outputs: Outputs, target: Target
+    ) -> None:
         self.body, self.k = body, body.k
         self.tiling, self.problem = tiling, tiling.problem
         self.sums, self.memory, self.square = sums, memory, square
         self.outputs = outputs
+        self.target = target
         self.lanes = tiling.lanes
 
     def block(self, start: Mapping[str, Val], count: Mapping[str, Val], base: Val) -> None:
@@ -120,7 +124,7 @@ class Finish:
         k, lanes = self.k, self.lanes
         at = k.add(base, column)
         rows = [k.load(self.memory, k.add(at, number * stride), lanes) for number in range(lanes)]
-        vectors = transpose(k, rows)
+        vectors = transpose(k, rows, self.target)
         count = self.count[lane.name]
         self.body.lane = across
 

@@ -17,6 +17,7 @@ from firebox.lowering.generate.body import Body
 from firebox.lowering.generate.contract_problem import Operand, Position
 from firebox.lowering.generate.contract_tiling import Tiling
 from firebox.lowering.generate.transpose import transpose
+from firebox.runtime.target import Target
 
 
 @dataclass(frozen=True)
@@ -141,10 +142,13 @@ class _Line:
 class Packing:
     """Writes the copying of one slab."""
 
-    def __init__(self, body: Body, tiling: Tiling, slab: Slab, source: Ref, target: Ref) -> None:
+    def __init__(
+        self, body: Body, tiling: Tiling, slab: Slab, source: Ref, target: Ref, machine: Target
+    ) -> None:
         self.body, self.k = body, body.k
         self.tiling, self.slab = tiling, slab
         self.source, self.target = source, target
+        self.machine = machine
         self.lanes = tiling.lanes
 
     def fill(self, start: Mapping[str, Val]) -> None:
@@ -319,7 +323,7 @@ class Packing:
             for number in range(lanes):
                 at, inside = self._lane_at(lane, first, number)
                 rows.append(self._loaded(line, self._moved(source, at, lane.step), position, self._both(valid, inside)))
-            for number, column in enumerate(transpose(k, rows)[: min(lanes, line.size)]):
+            for number, column in enumerate(transpose(k, rows, self.machine)[: min(lanes, line.size)]):
                 k.store(self.target, k.add(target, k.mul(k.add(position, number), line.stride)), column)
 
         if line.size <= lanes:

@@ -5,11 +5,7 @@ from dataclasses import dataclass
 
 from firebox.dims import DimLike
 from firebox.lowering.generate.contract_pack import Slab
-from firebox.lowering.generate.contract_tiling import RESULT, Tiling
-
-SPAN_LIMIT = 128 * 1024
-"""Bytes of sums up to which all units of work have theirs in scratch at once."""
-
+from firebox.lowering.generate.contract_tiling import RESULT, SPAN_LIMIT, Tiling
 
 @dataclass(frozen=True)
 class Sums:

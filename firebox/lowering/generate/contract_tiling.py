@@ -16,6 +16,10 @@ RESULT = 2
 """The sums, among the numbers of operands."""
 
 
+SPAN_LIMIT = 128 * 1024
+"""Bytes of sums up to which all units of work have theirs in scratch at once."""
+
+
 @dataclass(frozen=True)
 class Tiling:
     """How the loops of a contraction are cut.

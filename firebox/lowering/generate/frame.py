@@ -23,7 +23,7 @@ UNIT_COST = 16384
 
 @dataclass
 class Frame:
-    """The kernel of a group of one op.
+    """The kernel of a group made of one op and numbers that it takes.
 
     Attributes:
         op: the op.
@@ -39,9 +39,9 @@ class Frame:
 
     @classmethod
     def of(cls, group: GroupOp, dim_order: Sequence[str], op_ids: dict[str, int]) -> "Frame":
-        """Start the kernel of a group whose one op reads memory only."""
-        (op,) = group.members
-        used = set(dims.names(*(d for v in (*group.operands, *group.results) for d in aval_of(v.type).shape)))
+        """Start the kernel of a group."""
+        op = group.members[-1]
+        used = group.dim_names
         names = [name for name in dim_order if name in used]
         dtypes = [aval_of(v.type).dtype for v in (*group.operands, *group.results)]
         where = op.location
@@ -56,6 +56,13 @@ class Frame:
     def operand(self, number: int) -> Ref:
         """Memory of an operand of the op."""
         return self.body.buffers[self.op._operands[number]]
+
+    def number(self, number: int) -> Val | None:
+        """The number that every element of an operand is, where it is not in memory."""
+        value = self.op._operands[number]
+        if value in self.body.buffers:
+            return None
+        return self.body.value(value, (0,) * aval_of(value.type).rank)
 
     def split(self, unit: Val, *extents: DimLike) -> list[Val]:
         """The number of a unit as one number per extent, row-major."""

@@ -35,7 +35,8 @@ class LoopKernel:
         self.schedule = schedule
         self.nest = Nest.of(group)
         self.flat = schedule.lane == "flat"
-        self.dim_names = [n for n in dim_order if n in _dim_names(group)]
+        used = group.dim_names
+        self.dim_names = [n for n in dim_order if n in used]
         dtypes = [aval_of(v.type).dtype for v in (*group.operands, *group.results)]
         indices = [dim_order.index(n) for n in self.dim_names]
         self.k = k = KernelBuilder.kernel(group.label, dtypes, len(indices), indices)
@@ -88,6 +89,9 @@ class LoopKernel:
             self._enter(lane.name, position, Lane(lane.name, lanes, mask))
             self._stages()
 
+        if self.schedule.masked:
+            k.loop(first, last, lanes, [], lambda p, _: at(p, None if whole else k.mask(k.sub(last, p), lanes)))
+            return
         self._repeat(first, full, lanes, lambda p: at(p, None))
         if not whole:
             k.if_(k.lt(full, last), lambda: at(full, k.mask(k.sub(last, full), lanes)))
@@ -115,12 +119,12 @@ class LoopKernel:
             self._delinearise(position)
 
     def _delinearise(self, position: Val) -> None:
-        """Flat mode: the loops of the domain as quotients and remainders of the flat loop."""
+        """Flat mode: the parallel loops as quotients and remainders of the flat loop."""
         inner: DimLike = 1
         flat: DimLike = dim("flat")
-        for loop in reversed(self.nest.loops):
+        for loop in reversed(self.nest.parallel):
             index = dims.floordiv(flat, inner)
-            outermost = loop is self.nest.loops[0]
+            outermost = loop is self.nest.parallel[0]
             self.body.collapse[loop.name] = index if outermost else dims.mod(index, loop.extent)
             inner = dims.multiply(inner, loop.extent)
 
@@ -172,9 +176,13 @@ class LoopKernel:
         values = [self.body.value(v, self.nest.homes[v]) for v, _ in outputs]
         for (value, ref), computed in zip(outputs, values, strict=True):
             offset = linear(self.nest.homes[value], aval_of(value.type).shape)
-            if self.flat:
+            if self.flat and self._is_flat(value):
                 offset = dim("flat")
             self.body.store(ref, offset, computed, self.schedule.nontemporal)
+
+    def _is_flat(self, value: SSAValue) -> bool:
+        """The value has one element for each turn of the flat loop, in the same order."""
+        return not self.group.axes or self.nest.is_row(value)
 
     def _stage(self, reductions: list[NdOp], full: list[tuple[SSAValue, Ref]], kept: list[SSAValue]) -> None:
         """One nest over the reduced loops."""
@@ -319,12 +327,6 @@ def needs_wide_indices(group: GroupOp) -> bool:
     """Whether element offsets may exceed 31 bits."""
     sizes = [aval_of(v.type).size for v in (*group.operands, *group.results)]
     return any(not isinstance(s, int) or s >= 1 << 31 for s in sizes)
-
-
-def _dim_names(group: GroupOp) -> set[str]:
-    shapes = [aval_of(v.type).shape for v in (*group.operands, *group.results)]
-    inside = [a.shape for op in group.members for a in op.avals]
-    return {n for shape in (*shapes, *inside, group.domain) for n in dims.names(*shape)}
 
 
 def _divides(extent: DimLike, count: int) -> bool:

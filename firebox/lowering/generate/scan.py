@@ -31,7 +31,7 @@ MAX_STRIP = 4
 
 def schedule_scan(group: GroupOp, target: Target) -> Schedule:
     """The schedule of a group of kind ``scan``."""
-    (op,) = group.members
+    op = group.members[-1]
     axis: int = op.values["axis"]
     _, size, inner = three(group.domain, axis)
     lanes = target.lanes(max(d.itemsize for d in _monoid(op).dtypes))
@@ -46,7 +46,7 @@ def schedule_scan(group: GroupOp, target: Target) -> Schedule:
 
 def launch_scan(group: GroupOp, schedule: Schedule) -> Launch:
     """Rows or strips of columns."""
-    (op,) = group.members
+    op = group.members[-1]
     outer, size, inner = three(group.domain, op.values["axis"])
     if 0 in (outer, size, inner):
         return Launch(0, 1)
@@ -201,7 +201,9 @@ class ScanKernel:
         return [self.k.broadcast(self.k.const(value, dtype), lanes) for value, dtype in pairs]
 
     def _combine(self, before: Sequence[Val], after: Sequence[Val]) -> State:
-        return list(self.monoid.combine(self.k, tuple(before), tuple(after)))
+        """Two states, the one scanned first before the other; the monoid gets them by ascending index."""
+        low, high = (after, before) if self.reverse else (before, after)
+        return list(self.monoid.combine(self.k, tuple(low), tuple(high)))
 
     def _store(self, state: State) -> None:
         results = self.monoid.finish(self.k, tuple(state))

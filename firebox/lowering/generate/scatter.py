@@ -1,6 +1,6 @@
 """The kernel of `nd.scatter_add`: out = x, then the updates are added in the order of the indices.
 
-With x: [P, S, Q], indices: [J], updates: [P, J, Q], a unit of work owns the rows ``first <= s < last`` of one p and a
+With x: [P, S, Q] (or one number), indices: [J], updates: [P, J, Q], a unit of work owns the rows ``first <= s < last`` of one p and a
 block of columns: it copies them, looks at all indices and adds the updates of its own rows. No two units write the same
 element, so the sums are the same for any number of threads. f16 and bf16 add up in f32 scratch and are rounded once, at
 the end. Rows are divided where copying them is most of the work, since every part has to look at all indices (eight at
@@ -39,7 +39,7 @@ PROBE = 8
 
 def schedule_scatter(group: GroupOp, target: Target) -> Schedule:
     """The schedule: tile is (parts that the rows are divided into, columns of a block)."""
-    (op,) = group.members
+    op = group.members[-1]
     x, indices, _ = op.operand_avals
     outer, size, inner = three(x.shape, op.values["axis"])
     lanes = target.lanes(x.dtype.compute.itemsize)
@@ -63,7 +63,7 @@ def _columns(inner: DimLike, blocks: int) -> int:
 
 def launch_scatter(group: GroupOp, schedule: Schedule) -> Launch:
     """Parts of rows times blocks of columns, for each outer index; scratch for the sums of f16 and bf16."""
-    (op,) = group.members
+    op = group.members[-1]
     x = op.operand_avals[0]
     outer, _, inner = three(x.shape, op.values["axis"])
     parts, columns = schedule.tile
@@ -96,7 +96,9 @@ class ScatterKernel:
         self.dtype = x.dtype
         self.outer, self.size, self.inner = three(x.shape, frame.op.values["axis"])
         self.count = indices.size
-        self.x, self.indices, self.updates = (frame.operand(number) for number in range(3))
+        self.fill = frame.number(0)
+        self.x = frame.operand(0) if self.fill is None else None
+        self.indices, self.updates = frame.operand(1), frame.operand(2)
         self.out = frame.outputs[frame.op.results[0]]
 
     def build(self) -> FuncOp:
@@ -132,7 +134,7 @@ class ScatterKernel:
 
         def copy(row: Val, _: list[Val]) -> None:
             at = place(row)
-            self._copy(self.x, at, self.out, at, left, right)
+            self._start(at, self.out, at, left, right)
 
         k.loop(first, last, 1, [], copy)
         self._each_update(outer, first, last, lambda row, source: self._add(
@@ -150,7 +152,7 @@ class ScatterKernel:
             return k.sub(k.mul(k.sub(row, first), columns), left)
 
         def fill(row: Val, _: list[Val]) -> None:
-            self._copy(self.x, k.mul(k.add(base, row), inner), sums, place(row), left, right)
+            self._start(k.mul(k.add(base, row), inner), sums, place(row), left, right)
 
         def round_(row: Val, _: list[Val]) -> None:
             self._copy(sums, place(row), self.out, k.mul(k.add(base, row), inner), left, right)
@@ -200,6 +202,17 @@ class ScatterKernel:
         k.loop(start, count, 1, [], one)
 
     # ---- rows ----------------------------------------------------------------------------------------------------
+
+    def _start(self, at: Val, target: Ref, to: Val, left: Val, right: Val) -> None:
+        """A row of x, or of the number that all of x is."""
+        if self.x is not None:
+            self._copy(self.x, at, target, to, left, right)
+            return
+        fill = self.fill
+        assert fill is not None
+        self._along(left, right, lambda column, lanes, mask: self.k.store(
+            target, self.k.add(to, column), self.k.broadcast(fill, lanes), mask
+        ))  # fmt: skip
 
     def _copy(self, source: Ref, at: Val, target: Ref, to: Val, left: Val, right: Val) -> None:
         """Elements ``left`` to ``right`` of a row, converted to the type of the target."""

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from firebox.dialects.kernel.builder import KernelBuilder, Val
+from firebox.runtime.target import Target
 
 _PART = 16
 """Bytes within which shuffles are cheapest on every target."""
 
 
-def transpose(k: KernelBuilder, rows: Sequence[Val]) -> list[Val]:
+def transpose(k: KernelBuilder, rows: Sequence[Val], target: Target) -> list[Val]:
     """As many vectors as each has lanes (a power of two): lane j of result i is lane i of vector j.
 
     First squares within parts of 16 bytes, by interleaving; then whole parts change places.
@@ -16,8 +17,18 @@ def transpose(k: KernelBuilder, rows: Sequence[Val]) -> list[Val]:
     lanes = rows[0].lanes
     width = max(1, min(lanes, _PART // rows[0].dtype.itemsize))
     groups = [_interleaved(k, rows[at : at + width], width) for at in range(0, lanes, width)]
+    if len(groups) > 1:
+        groups = [[_opaque(k, vector, target) for vector in group] for group in groups]
     columns = [_parts(k, [group[i] for group in groups], width) for i in range(width)]
     return [columns[i % width][i // width] for i in range(lanes)]
+
+
+def _opaque(k: KernelBuilder, x: Val, target: Target) -> Val:
+    """The same value. LLVM takes twice as long when it tries to merge all shuffles that depend on each other."""
+    register = "w" if target.arch == "aarch64" else "v" if target.vector_bits == 512 else "x"
+    found = k.asm("", f"={register},0", [x], x.dtype, x.lanes)
+    assert found is not None
+    return found
 
 
 def _interleaved(k: KernelBuilder, rows: Sequence[Val], width: int) -> list[Val]:

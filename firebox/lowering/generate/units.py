@@ -9,7 +9,7 @@ from firebox.lowering.generate.nest import Loop, Nest
 def lane_loop(nest: Nest, schedule: Schedule) -> Loop | None:
     """The loop that fills the lanes."""
     if schedule.lane == "flat":
-        return Loop("flat", dims.product(loop.extent for loop in nest.loops), False)
+        return Loop("flat", dims.product(loop.extent for loop in nest.parallel), False)
     return next((loop for loop in nest.loops if loop.name == schedule.lane), None)
 
 

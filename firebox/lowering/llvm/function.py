@@ -82,7 +82,7 @@ class ModuleText:
 class FunctionText(Text):
     """The text of one function, with the values of its ops.
 
-    Types in LLVM: index is i64, a memref is ptr, and f16 and bf16 are their bits as i16, since nothing computes in them.
+    Types in LLVM: index is i64, a memref is ptr, and f16 and bf16 are their bits as i16: nothing computes in them.
     """
 
     def __init__(self, module: ModuleText) -> None:
@@ -172,14 +172,16 @@ class FunctionText(Text):
             if op.location is self._location or op.location is UNKNOWN_LOC:
                 lowering(self, op)
                 continue
-            start = len(self.lines)
+            start, before = len(self.lines), self._location
+            self._location = op.location
             lowering(self, op)
             if len(self.lines) > start:
                 self._comment(start, op.location)
+            else:
+                self._location = before
 
     def _comment(self, place: int, location: LocationAttr) -> None:
         """Append the source line to the first line of what comes from it."""
-        self._location = location
         text = location_text(location).rpartition("/")[2]  # without the folder: the same text wherever it is built
         if text.isprintable() and text and self.lines[place] and "\n" not in self.lines[place]:
             self.lines[place] += f"  ; {text}"

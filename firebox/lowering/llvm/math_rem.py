@@ -1,7 +1,8 @@
 """The exact remainder of floats: r - trunc(r / b) b by fused multiply-add is exact, and is repeated until |r| < b.
 
 A quotient of up to 2^53 takes one step; each further step takes another 53 bits. f32 computes in f64. The rounded
-quotient may be one too large, which leaves a negative r that is above -b and is put right at the end.
+quotient may be one too large, which leaves a negative r that is above -b and is put right at the end. Without the
+instruction, f64 above 2^1023 gives NaN where q b rounds to infinity.
 """
 
 from firebox.lowering.llvm.lanewise import Lanewise

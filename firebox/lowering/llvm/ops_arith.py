@@ -209,9 +209,10 @@ def _power_of_two(literal: str) -> int | None:
 # Comparison and selection
 
 _CMPI = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-_CMPF = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq") + (
-    "ugt", "uge", "ult", "ule", "une", "uno", "true"
-)  # fmt: skip
+_CMPF = (
+    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
+    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
+)
 
 
 @lowers(kernel.CmpOp)

@@ -65,12 +65,21 @@ def _fma_double(f: FunctionText, lanes: int, a: str, b: str, c: str) -> str:
     def op(mnemonic: str, x: str, y: str) -> str:
         return f.op(f"{mnemonic} {type_} {x}, {y}")
 
+    def constant(value: float) -> str:
+        return splat("double", float_literal(value, "double"), lanes)
+
+    def whole(value: int) -> str:
+        return splat("i64", str(value), lanes)
+
     def split(x: str) -> tuple[str, str]:
-        # Rounding to 26 bits leaves a low part of 26 bits and a sign, so that all partial products are exact.
-        bits = f.op(f"bitcast {type_} {x} to {vector('i64', lanes)}")
-        bits = f.op(f"add {vector('i64', lanes)} {bits}, {splat('i64', str(1 << 26), lanes)}")
-        kept = f.op(f"and {vector('i64', lanes)} {bits}, {splat('i64', str(-(1 << 27)), lanes)}")
-        high = f.op(f"bitcast {vector('i64', lanes)} {kept} to {type_}")
+        # Rounding to 26 bits leaves a low part of 26 bits and a sign, so that all partial products are exact. The
+        # largest numbers are cut, since rounding could overflow; the product allows 27 bits in one of the factors.
+        int_ = vector("i64", lanes)
+        bits = f.op(f"bitcast {type_} {x} to {int_}")
+        huge = f.op(f"fcmp oge {type_} {f.lanewise('fabs', 'double', lanes, x)}, {constant(2.0**1023)}")
+        half = f.op(f"select {vector('i1', lanes)} {huge}, {int_} {whole(0)}, {int_} {whole(1 << 26)}")
+        kept = f.op(f"and {int_} {f.op(f'add {int_} {bits}, {half}')}, {whole(-(1 << 27))}")
+        high = f.op(f"bitcast {int_} {kept} to {type_}")
         return high, op("fsub", x, high)
 
     product = op("fmul", a, b)

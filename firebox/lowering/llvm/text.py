@@ -1,5 +1,6 @@
 """Text of LLVM IR: a line buffer with fresh names, literals and type names."""
 
+import math
 import struct
 from collections.abc import Iterable
 from functools import lru_cache
@@ -87,9 +88,15 @@ def splat(element: str, literal: str, lanes: int) -> str:
     return literal if lanes == 1 else f"splat ({element} {literal})"
 
 
-@lru_cache(maxsize=8192)
 def float_literal(value: float, element: str) -> str:
     """A `float` or `double` constant by its bits; values are rounded to the type."""
+    if value == 0.0:  # 0.0 and -0.0 are one key
+        return "0x8000000000000000" if math.copysign(1.0, value) < 0 else "0x0000000000000000"
+    return _float_bits(value, element)
+
+
+@lru_cache(maxsize=8192)
+def _float_bits(value: float, element: str) -> str:
     if element == "float" and value == value and abs(value) != float("inf"):
         value = struct.unpack("f", struct.pack("f", value))[0]
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"

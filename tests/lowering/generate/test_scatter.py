@@ -8,12 +8,14 @@ import pytest
 
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
+from firebox.dialects.nd.value import Value
 from firebox.errors import IndexRangeError
 from firebox.lowering.generate.scatter import launch_scatter, schedule_scatter
 from firebox.lowering.module import main_function
 from firebox.lowering.pipeline import run_to
+from firebox.runtime.memory import Buffer
 from firebox.runtime.target import Target
-from tests.programs import program, run_native
+from tests.programs import compiled, program, run_native
 
 Array = np.ndarray[Any, Any]
 
@@ -26,7 +28,8 @@ def scatter(specs: list[str], arrays: list[Array], axis: int = 0, **dim_values: 
 def expected(x: Array, indices: Array, updates: Array, axis: int = 0) -> Array:
     """Sums in the order of the indices; in f32 for bf16."""
     total = x.astype(np.float32) if x.dtype == ml_dtypes.bfloat16 else x.copy()
-    np.add.at(total, (*(slice(None),) * axis, indices), updates.astype(total.dtype))
+    where: Any = (*(slice(None),) * axis, indices)
+    np.add.at(total, where, updates.astype(total.dtype))
     return total.astype(x.dtype)
 
 
@@ -101,6 +104,24 @@ def test_symbolic_extents(dtype: str, sizes: tuple[int, int, int]) -> None:
     indices = rng.integers(0, max(rows, 1), count).astype(np.int32)
     found = scatter([f"{dtype}[r, c]", "i32[n]", f"{dtype}[n, c]"], [x, indices, updates], r=rows, n=count, c=columns)
     np.testing.assert_array_equal(found, expected(x, indices, updates))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_a_constant_operand_is_not_in_memory(dtype: str) -> None:
+    """The gradient of an embedding adds to zeros: one kernel of two operands, and no buffer of zeros."""
+    rng = np.random.default_rng(4)
+    indices = rng.integers(0, 50, 80)
+    updates = rng.normal(size=(80, 33)).astype(np.float32 if dtype == "f32" else ml_dtypes.bfloat16)
+
+    def embedding(i: Value, u: Value) -> Value:
+        return u.literal(2).broadcast_to((1650,)).reshape((50, 33)).scatter_add(i, u, 0)
+
+    executable, lowered = compiled(program(embedding, "i64[80]", f"{dtype}[80, 33]"))
+    (kernel,) = lowered.program.kernels
+    assert kernel.ops[-1] == "nd.scatter_add"
+    outputs = executable.run([Buffer.from_numpy(indices), Buffer.from_numpy(updates)])
+    found = outputs[0].as_numpy(updates.dtype, (50, 33))
+    np.testing.assert_array_equal(found, expected(np.full((50, 33), 2, updates.dtype), indices, updates))
 
 
 @pytest.mark.parametrize("bad", [-1, 6, 2**40, -(2**40)])

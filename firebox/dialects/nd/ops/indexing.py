@@ -238,6 +238,7 @@ class ScatterAdd(NdOp):
     name = "nd.scatter_add"
     kind = Kind.OPAQUE
     arity = 3
+    splats = (0,)
     params = {"axis": INT}
 
     @classmethod

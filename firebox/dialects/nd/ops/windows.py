@@ -108,6 +108,7 @@ class Window(NdOp):
 
     name = "nd.window"
     kind = Kind.MAP
+    movement = True
     arity = 1
     params = {**GEOMETRY, "value": LITERAL}
 

@@ -1,0 +1,139 @@
+"""Tracing a function into a region: for transforms, whose region op it becomes a part of."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from firebox.dialects.nd.aval import Aval
+from firebox.dialects.nd.base import NdOp
+from firebox.errors import DTypeError, TraceError, UserError
+from firebox.frontend import tree
+from firebox.frontend.entries import intern
+from firebox.frontend.slots import Slot
+from firebox.frontend.tensor import Tensor, as_tensor, wrap
+from firebox.frontend.trace import STATE, Region, RegionNode, Trace, Var, next_number, record_region
+from firebox.frontend.tree import TreeDef
+from firebox.runtime.device import Device
+
+
+class Traced:
+    """A function traced on placeholders.
+
+    Attributes:
+        region: from the placeholders to the outputs, then to what was written to cells.
+        leaves, structure: the outputs and how they were nested.
+        slots: the cells that were written.
+    """
+
+    def __init__(self, function: Callable[[], Any], placeholders: Sequence[Var], op: str, front: int | None = None) -> None:
+        """Args:
+        function: calls the function on the placeholders.
+        front: number of leading outputs that must be floats to be differentiated; None for no such demand.
+        """
+        trace, grad, since = Trace(STATE.trace), STATE.grad, next_number()
+        STATE.trace, STATE.grad = trace, True
+        try:
+            self.leaves, self.structure = tree.flatten(function())
+            self.outputs = [as_tensor(v)._var for v in self.leaves]
+        finally:
+            STATE.trace, STATE.grad = trace.parent, grad
+        written = [(slot, value) for slot, value in trace.writes.items() if value is not None]
+        self.slots = [slot for slot, _ in written]
+        self.emptied = [slot for slot, value in trace.writes.items() if value is None]
+        self.region = Region(placeholders, [*self.outputs, *(value for _, value in written)], since)
+        self.op = op
+
+    def finish(self, results: Sequence[Var]) -> Any:
+        """Write the cells, and return the outputs in their structure; results are those of the region's outputs."""
+        count = len(self.outputs)
+        for slot, value in zip(self.slots, results[count:], strict=True):
+            slot.set(value)
+        for slot in self.emptied:
+            slot.set(None)
+        return tree.unflatten(self.structure, [wrap(v) for v in results[:count]])
+
+    def forbid_writes(self) -> None:
+        if self.slots or self.emptied:
+            hint = "compute the new value outside, or return it"
+            raise TraceError("a cell is written inside the function", op=self.op, found="a write", hint=hint)
+
+
+def placeholder(aval: Aval, like: Var, tracked: bool = True) -> Var:
+    """A value that is known only where the traced function is used."""
+    return Var(intern(aval), like.device, tracked=tracked and aval.dtype.is_float)
+
+
+class Arguments:
+    """Positional arguments of which some, by number, are traced by: their tensors become placeholders.
+
+    Attributes:
+        leaves: the tensors that were given.
+        structures: for each traced argument.
+    """
+
+    def __init__(self, args: Sequence[Any], argnums: Sequence[int], op: str) -> None:
+        self.args = list(args)
+        self.argnums = argnums
+        self.op = op
+        self.structures: list[TreeDef] = []
+        self.leaves: list[Tensor] = []
+        self.slots: list[Slot | None] = []
+        for number in argnums:
+            if not -len(args) <= number < len(args):
+                raise UserError("no such argument", op=op, expected=f"0 to {len(args) - 1}", found=number)
+            self._add(args[number])
+
+    def _add(self, value: Any) -> None:
+        if hasattr(value, "named_parameters"):
+            value = {name: p for name, p in value.named_parameters() if p.requires_grad}
+        leaves, structure = tree.flatten(value)
+        self.structures.append(structure)
+        for leaf in leaves:
+            self.leaves.append(as_tensor(leaf))
+            self.slots.append(getattr(leaf, "slot", None))
+
+    def check_floats(self) -> None:
+        """Raises DTypeError where a leaf cannot be differentiated by."""
+        for leaf in self.leaves:
+            if not leaf.dtype.is_float:
+                hint = "cast it, or choose other argnums"
+                expected = "float tensors"
+                raise DTypeError("derivatives are by floats only", op=self.op, expected=expected, found=leaf.aval, hint=hint)
+
+    def call(self, function: Callable[..., Any], placeholders: Sequence[Var], kwargs: dict[str, Any]) -> Any:
+        """Call the function with placeholders in place of the leaves; cells hold them, so modules see them."""
+        args = list(self.args)
+        values = iter(placeholders)
+        slots = iter(self.slots)
+        for number, structure in zip(self.argnums, self.structures, strict=True):
+            vars_ = list(itertools.islice(values, structure.size))
+            owners = list(itertools.islice(slots, structure.size))
+            for slot, var in zip(owners, vars_, strict=True):
+                if slot is not None:
+                    assert STATE.trace is not None
+                    STATE.trace.reads[slot] = var
+            if not hasattr(args[number], "named_parameters"):
+                tensors = [wrap(v) for v in vars_]
+                args[number] = tree.unflatten(structure, tensors)
+        return function(*args, **kwargs)
+
+    def unflatten(self, values: Sequence[Tensor]) -> list[Any]:
+        """Values in the structure of each traced argument."""
+        position = iter(values)
+        return [tree.unflatten(s, list(itertools.islice(position, s.size))) for s in self.structures]
+
+
+def region_results(op: Any, operands: Sequence[Var], params: dict[str, Any], results: Sequence[Aval], *traced: Region) -> list[Var]:
+    flows = any(v.tracked for v in operands) or any(v.tracked for r in traced for v in r.captures)
+    node = RegionNode(op, tuple(operands), params, results, traced, flows and STATE.grad)
+    node.cut = flows and not STATE.grad
+    return record_region(node, device_of(operands, traced))
+
+
+def device_of(operands: Sequence[Var], regions: Sequence[Region]) -> Any:
+    everything = [*operands, *(v for r in regions for v in (*r.captures, *r.outputs))]
+    return next(v.device for v in everything if v.device is not None)
+
+
+def avals_of(values: Sequence[Var]) -> tuple[Aval, ...]:
+    return tuple(v.aval for v in values)

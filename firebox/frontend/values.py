@@ -1,0 +1,93 @@
+"""Data of Python, NumPy and other libraries as computed values."""
+
+import struct
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from firebox import dims, dtypes
+from firebox.dialects.nd.aval import Aval
+from firebox.dtypes import as_dtype
+from firebox.errors import DTypeError, ShapeError, TraceError
+from firebox.frontend.entries import intern
+from firebox.frontend.execute import bytes_buffer
+from firebox.frontend.stats import COUNTERS
+from firebox.frontend.trace import Var
+from firebox.runtime.device import Device
+from firebox.runtime.memory import POOL, Buffer
+
+Array = npt.NDArray[Any]
+
+
+def static_shape(aval: Aval) -> tuple[int, ...]:
+    """The shape in numbers.
+
+    Raises:
+        TraceError: a dim is symbolic.
+    """
+    if not dims.is_static(aval.shape):
+        hint = "do not read values while tracing"
+        raise TraceError("a size is known only when the program runs", found=aval, hint=hint)
+    return cast("tuple[int, ...]", aval.shape)
+
+
+def of_buffer(buffer: Buffer, aval: Aval, device: Device) -> Var:
+    """A value in memory that never changes from now on."""
+    return Var(intern(aval), device, buffer=buffer)
+
+
+def of_array(array: Array, device: Device, copy: bool) -> Var:
+    """The values of a NumPy array; without a copy when asked for and the array is C-contiguous.
+
+    Raises:
+        DTypeError: an element type that tensors do not have.
+    """
+    dtype = as_dtype(array.dtype.newbyteorder("=") if array.dtype.byteorder == ">" else array.dtype)
+    if copy or not array.flags.c_contiguous or not array.flags.aligned or array.dtype != dtype.numpy:
+        buffer = POOL.allocate(array.size * dtype.itemsize)
+        buffer.as_numpy(dtype.numpy, array.shape, writable=True, internal=True)[...] = array
+        COUNTERS.bytes_copied += buffer.nbytes
+    else:
+        buffer = Buffer.from_numpy(array)
+    return of_buffer(buffer, Aval(dtype, array.shape), device)
+
+
+def of_data(data: Any, device: Device, copy: bool = True) -> Var:
+    """Numbers, nested lists, NumPy arrays and what other libraries exchange by DLPack or as arrays.
+
+    Raises:
+        DTypeError: no element type for such data. ShapeError: nested lists of different lengths.
+    """
+    if isinstance(data, np.ndarray | np.generic):
+        return of_array(np.asarray(data), device, copy)
+    if isinstance(data, bool | int | float):
+        return _of_number(data, device)
+    if hasattr(data, "__dlpack__"):
+        return of_array(np.from_dlpack(data), device, copy)
+    try:
+        array = np.asarray(_plain(data))
+    except ValueError as error:
+        raise ShapeError("nested lists of different lengths", op="tensor", found=str(error)) from error
+    if array.dtype == np.float64 and not hasattr(data, "__array__"):
+        array = array.astype(np.float32)
+    return of_array(array, device, copy=True)
+
+
+def _plain(data: Any) -> Any:
+    """Nested lists with what is an array of its own in them as NumPy arrays."""
+    if isinstance(data, list | tuple):
+        return [_plain(item) for item in data]
+    return np.asarray(data) if hasattr(data, "__array__") else data
+
+
+def _of_number(value: bool | int | float, device: Device) -> Var:
+    if isinstance(value, bool):
+        dtype, data = dtypes.bool_, struct.pack("?", value)
+    elif isinstance(value, float):
+        dtype, data = dtypes.f32, np.float32(value).tobytes()
+    elif -(1 << 63) <= value < 1 << 63:
+        dtype, data = dtypes.i64, struct.pack("<q", value)
+    else:
+        raise DTypeError("the number is not in the range of i64", op="tensor", found=value)
+    return of_buffer(bytes_buffer(data), Aval(dtype, ()), device)
