@@ -10,59 +10,68 @@ from typing import Any
 
 from firebox.version import VERSION as __version__
 
-_FRONTEND = "firebox.frontend."
-_FUNCTIONS = _FRONTEND + "functions."
-
 _BY_MODULE: dict[str, str] = {
     "firebox.dtypes": "DType",
-    "firebox.errors": """ArtifactError CompilerError DeviceError DTypeError FireboxError IndexRangeError InputError ShapeError
-        TraceError UserError""",
+    "firebox.errors": """
+        ArtifactError CompilerError DTypeError DeviceError FireboxError IndexRangeError InputError
+        ShapeError TraceError UserError
+    """,
     "firebox.runtime.device": "Device devices",
     "firebox.signature": "TensorSpec",
-    _FRONTEND + "aot": "compile export",
-    _FRONTEND + "apply": "apply",
-    _FRONTEND + "cells": "Buffer Cell Flat Param",
-    _FRONTEND + "creation": """arange empty empty_like eye full full_like iota linspace meshgrid ones ones_like
-        tri zeros zeros_like""",
-    _FRONTEND + "devices": "current_device set_default_device",
-    _FRONTEND + "execute": "flush",
-    _FRONTEND + "grad_mode": "enable_grad is_grad_enabled no_grad",
-    _FRONTEND + "inspection": "dim spec",
-    _FRONTEND + "jit": "jit",
-    _FRONTEND + "random": "Generator manual_seed rand randn",
-    _FRONTEND + "stats": "reset_stats stats",
-    _FRONTEND + "tensor": "Tensor from_dlpack from_numpy tensor",
-    _FRONTEND + "custom": "checkpoint custom_vjp",
-    _FRONTEND + "transform": """grad hessian jacobian jvp stop_gradient value_and_grad vjp vmap""",
-    _FUNCTIONS + "activations": """celu elu gelu glu hard_sigmoid hard_swish hard_tanh leaky_relu log_sigmoid mish prelu relu
-        relu6 selu sigmoid silu softplus softsign tanh""",
-    _FUNCTIONS + "attention": "causal_mask scaled_dot_product_attention",
-    _FUNCTIONS + "convolution": "conv1d conv2d conv_transpose2d",
-    _FUNCTIONS + "dropout": "dropout",
-    _FUNCTIONS + "linear_algebra": "dot einsum linear matmul norm outer tensordot vecdot",
-    _FUNCTIONS + "losses": """bce_with_logits binary_cross_entropy cross_entropy huber_loss kl_div l1_loss mse_loss nll_loss
-        smooth_l1_loss soft_cross_entropy""",
-    _FUNCTIONS + "normalization": """batch_norm batch_statistics group_norm instance_norm layer_norm log_softmax logsumexp
-        mean normalize rms_norm softmax std var""",
-    _FUNCTIONS + "pooling": "adaptive_avg_pool2d avg_pool2d max_pool2d",
-    _FUNCTIONS + "shape": """allclose argsort chunk clip concat diagonal embedding flip isclose narrow one_hot pad repeat
-        roll sort split stack tile topk tril triu unbind where""",
-    _FRONTEND + "elementwise": """abs absolute add all amax amin any argmax argmin ceil cos cumprod cumsum divide equal erf
-        exp expm1 floor isfinite isinf isnan log log1p max maximum min minimum multiply negative permute power prod reshape
-        round rsqrt sign sin sqrt square squeeze subtract sum take transpose trunc unsqueeze""",
+    "firebox.frontend.aot": "compile export",
+    "firebox.frontend.apply": "apply",
+    "firebox.frontend.cells": "Buffer Cell Flat Param",
+    "firebox.frontend.creation": """
+        arange empty empty_like eye full full_like iota linspace meshgrid ones ones_like tri zeros
+        zeros_like
+    """,
+    "firebox.frontend.devices": "current_device set_default_device",
+    "firebox.frontend.execute": "flush",
+    "firebox.frontend.grad_mode": "enable_grad is_grad_enabled no_grad",
+    "firebox.frontend.inspection": "dim spec",
+    "firebox.frontend.jit": "jit",
+    "firebox.frontend.random": "Generator manual_seed rand randn",
+    "firebox.frontend.stats": "reset_stats stats",
+    "firebox.frontend.tensor": "Tensor from_dlpack from_numpy tensor",
+    "firebox.frontend.custom": "checkpoint custom_vjp",
+    "firebox.frontend.transform": "grad hessian jacobian jvp stop_gradient value_and_grad vjp vmap",
+    "firebox.frontend.functions.activations": """
+        celu elu gelu glu hard_sigmoid hard_swish hard_tanh leaky_relu log_sigmoid mish prelu relu
+        relu6 selu sigmoid silu softplus softsign tanh
+    """,
+    "firebox.frontend.functions.attention": "causal_mask scaled_dot_product_attention",
+    "firebox.frontend.functions.convolution": "conv1d conv2d conv_transpose2d",
+    "firebox.frontend.functions.dropout": "dropout",
+    "firebox.frontend.functions.linear_algebra": "dot einsum linear matmul norm outer tensordot vecdot",
+    "firebox.frontend.functions.losses": """
+        bce_with_logits binary_cross_entropy cross_entropy huber_loss kl_div l1_loss mse_loss
+        nll_loss smooth_l1_loss soft_cross_entropy
+    """,
+    "firebox.frontend.functions.normalization": """
+        batch_norm batch_statistics group_norm instance_norm layer_norm log_softmax logsumexp mean
+        normalize rms_norm softmax std var
+    """,
+    "firebox.frontend.functions.pooling": "adaptive_avg_pool2d avg_pool2d max_pool2d",
+    "firebox.frontend.functions.shape": """
+        allclose argsort chunk clip concat diagonal embedding flip isclose narrow one_hot pad repeat
+        roll sort split stack tile topk tril triu unbind where
+    """,
+    "firebox.frontend.elementwise": """
+        abs absolute add all amax amin any argmax argmin ceil cos cumprod cumsum divide equal erf
+        exp expm1 floor isfinite isinf isnan log log1p max maximum min minimum multiply negative
+        permute power prod reshape round rsqrt sign sin sqrt square squeeze subtract sum take
+        transpose trunc unsqueeze
+    """,
 }
-_RENAMED = {
-    "cat": (_FUNCTIONS + "shape", "concat"),
-    "default_dtypes": ("firebox.dtypes", "ALL"),
-}
+_RENAMED = {"cat": ("firebox.frontend.functions.shape", "concat")}
 _DTYPES = """bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64"""
 _SUBMODULES = {
-    "nn": _FRONTEND + "nn",
-    "optim": _FRONTEND + "optim",
-    "random": _FRONTEND + "random",
-    "record": _FRONTEND + "record",
+    "nn": "firebox.frontend.nn",
+    "optim": "firebox.frontend.optim",
+    "random": "firebox.frontend.random",
+    "record": "firebox.frontend.record",
     "runtime": "firebox.runtime",
-    "train": _FRONTEND + "train",
+    "train": "firebox.frontend.train",
 }
 _WHERE: dict[str, tuple[str, str]] = {name: (m, name) for m, names in _BY_MODULE.items() for name in names.split()}
 _WHERE.update(_RENAMED)

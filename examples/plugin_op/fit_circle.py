@@ -1,6 +1,6 @@
 """Fits a circle to points with an op from `hypot.py`, then compiles the result into one file and runs that.
 
-    cd examples && python -m plugin_op.fit_circle --out circle.fbox
+cd examples && python -m plugin_op.fit_circle --out circle.fbox
 """
 
 import argparse

@@ -25,6 +25,7 @@ class Hypot(NdOp):
     name = "special.hypot"
     kind = Kind.MAP
     arity = 2
+    transcendental = True  # dear: not computed again for every reader, and allowed to round more than once
 
     @classmethod
     def infer(cls, a: Aval, b: Aval) -> Aval:
@@ -59,10 +60,6 @@ class Hypot(NdOp):
     @classmethod
     def batch(cls, operands: Arrays, batched: Sequence[bool]) -> ArrayLike:
         return operands[0].apply(cls, aligned(operands, batched), {})[0]
-
-    @classmethod
-    def cost(cls, avals: Sequence[Aval], results: Sequence[Aval]) -> float:
-        return 12.0
 
     @classmethod
     def samples(cls, rng: Rng) -> Iterable[Sample]:

@@ -11,6 +11,7 @@ from firebox.errors import FireboxError
 from firebox.frontend import locations
 from firebox.frontend.build import STEP, build, step_locations
 from firebox.frontend.plan import Plan, describe
+from firebox.lowering.extensions import extension_hash
 from firebox.lowering.interpret import interpret
 from firebox.lowering.pipeline import Options, lower
 from firebox.runtime.code_cache import compile_image
@@ -70,7 +71,7 @@ class NativeBackend:
     def _find(self, plan: Plan, dynamic: Collection[int]) -> tuple[Program, CodeImage]:
         target, options = self.device.target, self.options
         cache = program_cache()
-        key = cache.key(describe(plan, dynamic), target, repr(options))
+        key = cache.key(describe(plan, dynamic), target, repr(options), extension_hash())
         found = cache.load(key)
         if found is None:
             lowered = lower(build(plan, dynamic, numbered=True), target, options)

@@ -1,7 +1,7 @@
 """`backward`: one gradient op over the recorded slice from the leaves to a value; gradients land in the leaves.
 
-The slice becomes the region of an ``nd.grad``; values in it that are held elsewhere (the loss, the logits) come out as extra
-results of that op. So forward, backward and the update that follows are one program, and nothing in it is computed twice.
+The slice becomes the region of an ``nd.grad``; values in it that are held elsewhere (the loss, the logits) come out as
+extra results of that op. So forward, backward and the update after it are one program, and nothing in it is computed twice.
 """
 
 from firebox.dialects.nd.base import lookup
@@ -19,7 +19,9 @@ def make_leaf(var: Var) -> LeafVar:
         DTypeError: it is not floating. UserError: it has derivatives by something else.
     """
     if not var.aval.dtype.is_float:
-        raise DTypeError("only floats have gradients", op="requires_grad_", expected="a float type", found=var.aval.dtype.name)
+        raise DTypeError(
+            "only floats have gradients", op="requires_grad_", expected="a float type", found=var.aval.dtype.name
+        )
     if var.tracked:
         hint = "detach() it first"
         raise UserError("this is a result with derivatives of its own, not a leaf", op="requires_grad_", hint=hint)

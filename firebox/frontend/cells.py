@@ -1,7 +1,7 @@
 """Cells, the only things that change: parameters, module buffers, optimizer state. Tensors are values.
 
-A cell is used like the tensor that it holds. Inside a traced function reading and writing a cell is recorded, so that cells
-become hidden inputs and outputs of the compiled program.
+A cell is used like the tensor that it holds. Inside a traced function reading and writing a cell is recorded, so that
+cells become hidden inputs and outputs of the compiled program.
 """
 
 from collections.abc import Sequence
@@ -103,7 +103,9 @@ class Param(Cell):
     def requires_grad(self, wanted: bool) -> None:
         if wanted and not self.dtype.is_float:
             expected = "a float type"
-            raise DTypeError("only floats have gradients", op=self.name or "Param", expected=expected, found=self.dtype.name)
+            raise DTypeError(
+                "only floats have gradients", op=self.name or "Param", expected=expected, found=self.dtype.name
+            )
         if wanted != self.requires_grad:
             value = self._var
             self.slot.grad = self._grad if wanted else None

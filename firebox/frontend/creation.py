@@ -1,4 +1,4 @@
-"""Making tensors of given shapes: filled, counting, diagonal. A filled tensor is a number that is broadcast, not memory."""
+"""Making tensors of given shapes: filled, counting, diagonal. A filled tensor is a number broadcast, not memory."""
 
 import math
 from collections.abc import Sequence
@@ -162,4 +162,3 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     count = len(arrays)
     grids = [a.reshape((1,) * k + (-1,) + (1,) * (count - k - 1)).broadcast_to(sizes) for k, a in enumerate(arrays)]
     return [g.swapaxes(0, 1) for g in grids] if indexing == "xy" and count > 1 else grids
-

@@ -69,7 +69,9 @@ class custom_vjp:
         values, residuals = traced.outputs[:count], traced.outputs[count:]
         cotangents = [placeholder(v.aval, v) for v in (*residuals, *values)]
         back = Traced(
-            lambda: self._cotangents(residual_def, value_def, cotangents, leaves, where, structure), cotangents, "custom_vjp"
+            lambda: self._cotangents(residual_def, value_def, cotangents, leaves, where, structure),
+            cotangents,
+            "custom_vjp",
         )
         back.forbid_writes()
         results = region_results(
@@ -81,7 +83,9 @@ class custom_vjp:
         assert self._forward is not None
         result = self._forward(*tree.unflatten(structure, filled))
         if not isinstance(result, tuple) or len(result) != 2:
-            raise UserError("forward must return a pair", op="custom_vjp", expected="(value, residuals)", found=type(result))
+            raise UserError(
+                "forward must return a pair", op="custom_vjp", expected="(value, residuals)", found=type(result)
+            )
         return result
 
     def _cotangents(

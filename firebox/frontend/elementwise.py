@@ -7,8 +7,6 @@ from firebox.dialects.nd.array import Axes
 from firebox.dims import DimLike
 from firebox.frontend.tensor import Tensor, as_tensor
 
-# ruff: noqa: A001 (these names are those of NumPy)
-
 
 def abs(x: Any) -> Tensor:
     return as_tensor(x).abs()

@@ -40,7 +40,9 @@ class Entry:
 
     __slots__ = ("floats", "is_view", "op", "operands", "params", "results", "uid")
 
-    def __init__(self, op: type[NdOp], operands: tuple[Aval, ...], params: dict[str, Any], results: Sequence[Aval]) -> None:
+    def __init__(
+        self, op: type[NdOp], operands: tuple[Aval, ...], params: dict[str, Any], results: Sequence[Aval]
+    ) -> None:
         self.uid = next(_uids)
         self.op = op
         self.operands = operands

@@ -1,7 +1,7 @@
 """Running what is pending: a program ends at a read, at `flush`, or when too much is pending.
 
-The outputs of a program are the values that somebody still holds. Programs are kept by their plan's key; Python numbers in
-them are compiled in at first, and become inputs once a program comes again with other numbers.
+The outputs of a program are the values that somebody still holds. Programs are kept by their plan's key; Python numbers
+in them are compiled in at first, and become inputs once a program comes again with other numbers.
 """
 
 import ctypes
@@ -86,7 +86,7 @@ def _view(flat: Buffer, var: Var) -> Buffer:
 
 
 def flush(*cells: Any) -> None:
-    """End the program: launch everything that is pending and held. ``cells`` are among it already; they may be named."""
+    """End the program: launch everything that is pending and held; ``cells`` are among it already, named or not."""
     del cells  # what a cell holds is held
     run([])
 
@@ -174,8 +174,8 @@ def _run_program(device: Device, outputs: list[list[Var]]) -> None:
     inputs += [scalar_buffer(plan.slots[k]) for k in dynamic]
     COUNTERS.programs_run += 1
     COUNTERS.nodes_run += plan.count
-    # From here on the graph is gone, unless a backward may still need it: so an input that nobody else refers to is known,
-    # and its memory may be taken for an output.
+    # From here on the graph is gone, unless a backward may still need it: so an input that nobody else refers to is
+    # known, and its memory may be taken for an output.
     _release(plan, outputs)
     del plan
     donate = [sys.getrefcount(buffer) <= _ALONE and not buffer.exported for buffer in inputs]

@@ -1,4 +1,4 @@
-"""`x[...]` and `x.at[...]` with the rules of NumPy: integers, slices, None, Ellipsis, integer arrays and boolean masks."""
+"""`x[...]` and `x.at[...]` by NumPy's rules: integers, slices, None, Ellipsis, integer arrays and boolean masks."""
 
 from dataclasses import dataclass
 from types import EllipsisType
@@ -73,7 +73,7 @@ def parse(x: "Tensor", key: Any) -> list[Part]:
 
 
 def _masks_replaced(x: "Tensor", items: tuple[Any, ...]) -> list[Any]:
-    """Items with arrays made tensors or NumPy arrays, and each boolean mask replaced by the integers that it selects."""
+    """Items with lists as NumPy arrays, and each boolean mask replaced by the integers that it selects."""
     found: list[Any] = []
     for item in items:
         if item is None or isinstance(item, slice | EllipsisType):
@@ -81,7 +81,9 @@ def _masks_replaced(x: "Tensor", items: tuple[Any, ...]) -> list[Any]:
             continue
         if isinstance(item, bool | np.bool_):
             hint = "use x.reshape or expand_dims for a new dim"
-            raise DTypeError("a single bool is no index", op="index", expected="integers or slices", found=item, hint=hint)
+            raise DTypeError(
+                "a single bool is no index", op="index", expected="integers or slices", found=item, hint=hint
+            )
         if isinstance(item, list | tuple):
             item = np.asarray(item, np.int64) if not len(item) else np.asarray(item)
         kind = getattr(item, "dtype", None)
@@ -168,7 +170,9 @@ def _checked(index: Any, size: DimLike, axis: int) -> Any:
     is_host = isinstance(index, np.ndarray)
     if not (np.issubdtype(index.dtype, np.integer) if is_host else index.dtype.is_int):
         found = str(index.dtype) if is_host else index.dtype.name
-        raise DTypeError("indices must be integers", op="index", expected="an int type", found=found, hint="cast with astype")
+        raise DTypeError(
+            "indices must be integers", op="index", expected="an int type", found=found, hint="cast with astype"
+        )
     if not is_host:
         return (index < 0).where(index + index.size_of(size), index) if index.dtype.is_signed else index
     if isinstance(size, int):

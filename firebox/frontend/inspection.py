@@ -1,25 +1,18 @@
-"""Looking at traced functions: as nd IR, after any phase of the compiler; and `trace_to_module` for ahead-of-time builds."""
+"""Looking at traced functions: as nd IR, or after any phase of the compiler."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
 from firebox import dims
-from firebox.dialects.nd.aval import Aval
 from firebox.dims import Dim
 from firebox.errors import UserError
-from firebox.frontend import irtext, tree
+from firebox.frontend import irtext
 from firebox.frontend.build import build
-from firebox.frontend.cells import Cell
-from firebox.frontend.devices import current_device
-from firebox.frontend.jit_trace import TracedFunction, forbid_draws, forbid_writes, trace_function
-from firebox.frontend.tensor import Tensor, wrap
+from firebox.frontend.jit_trace import TracedFunction
 from firebox.lowering.pipeline import lower, run_to
 from firebox.runtime.device import Device
 from firebox.signature import TensorSpec, parse_inputs
-
 
 _RESERVED = re.compile(r"[dirv]\d+|threads")
 

@@ -8,25 +8,25 @@ from typing import Any
 
 from firebox.dialects.nd.aval import Aval
 from firebox.dims import DimLike
-from firebox.errors import FireboxError, UserError
+from firebox.errors import DeviceError, FireboxError, UserError
 from firebox.frontend import tree
 from firebox.frontend.devices import current_device
 from firebox.frontend.inspection import Lowered
 from firebox.frontend.jit_arguments import (
     Static,
-    exact,
     is_input,
     kind_of,
     leaf_of,
-    merged,
+    merge,
     number_buffer,
+    type_of,
     unify,
     with_names,
 )
 from firebox.frontend.jit_program import MissError, Prepared, Variant
 from firebox.frontend.jit_trace import trace_function
 from firebox.frontend.tensor import Tensor
-from firebox.frontend.trace import STATE
+from firebox.frontend.trace import STATE, Var
 from firebox.frontend.tree import TreeDef
 from firebox.runtime.device import Device
 
@@ -73,11 +73,14 @@ class Jitted:
         if not kwargs and STATE.trace is None:
             try:
                 arguments = [a._var for a in args]
-                prepared = self._prepared.get((STATE.grad, *[id(v.aval) for v in arguments]))
-                if prepared is not None:
+            except AttributeError:
+                return self._search(args, kwargs)
+            prepared = self._prepared.get((STATE.grad, *[id(v.aval) for v in arguments]))
+            if prepared is not None:
+                try:
                     return prepared.call(arguments, ())
-            except (AttributeError, MissError):
-                pass
+                except MissError:
+                    pass
         return self._search(args, kwargs)
 
     # ---- finding a variant ---------------------------------------------------------------------------------------
@@ -87,9 +90,9 @@ class Jitted:
             return self.function(*args, **kwargs)
         leaves, structure = self._flatten(args, kwargs)
         tensors = [v._var for v in leaves if isinstance(v, Tensor)]
-        device = tensors[0].device if tensors else current_device()
+        device = _device_of(tensors)
         tracked = tuple(isinstance(v, Tensor) and v._var.tracked and STATE.grad for v in leaves)
-        group = (structure, tuple(map(_kind, leaves)), STATE.grad, device, tracked)
+        group = (structure, tuple(map(kind_of, leaves)), STATE.grad, device, tracked)
         prepared = self._match(group, leaves) or self._make(group, leaves, structure, device, tracked)
         numbers = [v for v, known in zip(leaves, prepared.variant.leaves, strict=True) if is_input(known)]
         plain = all(type(v) is Tensor for v in args) and not kwargs and not any(tracked)
@@ -119,12 +122,12 @@ class Jitted:
         if len(variants) >= MAX_VARIANTS:
             name = getattr(self.function, "__name__", "function")
             warnings.warn(
-                f"jit: {name} has been compiled for {MAX_VARIANTS} different sizes, numbers or states; the oldest is dropped",
+                f"jit: {name} has {MAX_VARIANTS} programs for sizes, numbers and states; the oldest is dropped",
                 stacklevel=3,
             )
             gone = variants.pop(0)
             self._prepared = {k: p for k, p in self._prepared.items() if p.variant is not gone}
-        exact = [exact(v) for v in leaves]
+        exact = [type_of(v) for v in leaves]
         wanted = exact if group in self._fixed or any(tracked) else self._generalised(variants, exact, structure)
         if wanted == exact:
             return self._add(variants, exact, leaves, structure, device, tracked)
@@ -156,7 +159,7 @@ class Jitted:
         """What to trace for: sizes that a variant had differently become symbolic, numbers inputs."""
         for variant in reversed(variants):
             names: dict[tuple[DimLike, int], str] = {}
-            merged = [merged(old, new, names) for old, new in zip(variant.leaves, exact, strict=True)]
+            merged = [merge(old, new, names) for old, new in zip(variant.leaves, exact, strict=True)]
             if merged != exact:
                 return merged
         return list(exact) if variants else self._named(exact, structure)
@@ -172,20 +175,38 @@ class Jitted:
         unknown = set(self.dim_names) - set(parameters)
         if unknown:
             raise UserError("dims of an argument that there is not", op="jit", found=", ".join(sorted(unknown)))
-        return [
-            Aval(leaf.dtype, with_names(leaf.shape, self.dim_names[owner])) if isinstance(leaf, Aval) and owner in self.dim_names else leaf
-            for leaf, owner in zip(exact, owners, strict=True)
-        ]
+        return [self._with_dims(leaf, owner) for leaf, owner in zip(exact, owners, strict=True)]
+
+    def _with_dims(self, leaf: Any, owner: str) -> Any:
+        if not isinstance(leaf, Aval) or owner not in self.dim_names:
+            return leaf
+        return Aval(leaf.dtype, with_names(leaf.shape, self.dim_names[owner]))
 
     # ---- inspection ----------------------------------------------------------------------------------------------
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The program for these arguments (tensors, or `spec`s of tensors), for inspection; nothing is run."""
         leaves, structure = self._flatten(args, kwargs)
-        exact = [exact(v) for v in leaves]
+        exact = [type_of(v) for v in leaves]
         places = [w.value if isinstance(w, Static) else w for w in exact]
-        device = next((v.device for v in leaves if isinstance(v, Tensor)), current_device())
+        device = _device_of([v._var for v in leaves if isinstance(v, Tensor)])
         return Lowered(trace_function(self.function, structure, places, device), device)
+
+
+def _device_of(values: Sequence[Var]) -> Device:
+    """The device that the arguments live on.
+
+    Raises:
+        DeviceError: they live on several.
+    """
+    found = {v.device.name: v.device for v in values}
+    if len(found) > 1:
+        hint = 'move one of them with x.to("cpu")'
+        names = ", ".join(sorted(found))
+        raise DeviceError(
+            "arguments live on different devices", op="jit", expected="one device", found=names, hint=hint
+        )
+    return next(iter(found.values())) if found else current_device()
 
 
 def jit(
@@ -197,11 +218,12 @@ def jit(
 ) -> Any:
     """A function that is traced once and then runs as one compiled program. Also a decorator, also of methods.
 
-    Arguments and results may be nested lists, tuples, dicts and dataclasses of tensors. Cells that the function reads and
-    writes are inputs and outputs that it does not show. A value cannot be read inside: there are no numbers yet.
+    Arguments and results may be nested lists, tuples, dicts and dataclasses of tensors. Cells that the function reads
+    and writes are inputs and outputs that it does not show. A value cannot be read inside: there are no numbers yet.
 
-    A second size of an argument makes that dim symbolic (0 and 1 stay as they are), a second value of a Python number makes
-    the number an input; a function that needs them while tracing is compiled for each. At most 8 programs are kept.
+    A second size of an argument makes that dim symbolic (0 and 1 stay as they are), a second value of a Python number
+    makes the number an input; a function that needs them while tracing is compiled for each. At most 8 programs are
+    kept.
 
     Args:
         static_argnums, static_argnames: arguments that are no data: any value, compared with ``==``.

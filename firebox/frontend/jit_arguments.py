@@ -56,7 +56,8 @@ def kind_of(leaf: Any) -> Any:
     return leaf if isinstance(leaf, Static) else type(leaf)
 
 
-def exact(leaf: Any) -> Any:
+def type_of(leaf: Any) -> Any:
+    """What a leaf is traced as when nothing about it may vary."""
     if isinstance(leaf, Tensor):
         return leaf.aval
     if isinstance(leaf, TensorSpec):
@@ -65,10 +66,12 @@ def exact(leaf: Any) -> Any:
 
 
 def is_input(known: Any) -> bool:
+    """Whether a leaf is a Python number that is not compiled in."""
     return isinstance(known, Scalar) and known.value is None
 
 
 def number_buffer(value: bool | int | float) -> Buffer:
+    """A Python number as an input of a program."""
     kind = np.bool_ if isinstance(value, bool) else np.int64 if isinstance(value, int) else np.float64
     return execute.bytes_buffer(np.asarray(value, kind).tobytes())
 
@@ -90,7 +93,7 @@ def unify(wanted: Sequence[Any], dim_names: Sequence[str], leaves: Sequence[Any]
     return [env[name] for name in dim_names]
 
 
-def merged(old: Any, new: Any, names: dict[tuple[DimLike, int], str]) -> Any:
+def merge(old: Any, new: Any, names: dict[tuple[DimLike, int], str]) -> Any:
     """What fits both an earlier leaf and this one."""
     if isinstance(new, Scalar):
         return new if repr(old.value) == repr(new.value) else Scalar(new.kind, None)
@@ -112,5 +115,6 @@ def _merged_size(old: DimLike, new: Any, names: dict[tuple[DimLike, int], str]) 
 
 
 def with_names(shape: Shape, names: Any) -> Shape:
+    """The shape with names for some of its sizes: a name or None for each, or a dict by axis."""
     chosen = dict(names) if isinstance(names, Mapping) else dict(enumerate(names))
     return tuple(dims.dim(chosen[k]) if chosen.get(k) else d for k, d in enumerate(shape))

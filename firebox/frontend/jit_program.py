@@ -78,7 +78,8 @@ class Prepared:
         self.sizes = tuple(sizes)
         env = dict(zip(variant.dims, sizes, strict=True))
         self.avals = [
-            intern(Aval(v.aval.dtype, tuple(dims.evaluate(d, env) for d in v.aval.shape))) for v in variant.traced.outputs
+            intern(Aval(v.aval.dtype, tuple(dims.evaluate(d, env) for d in v.aval.shape)))
+            for v in variant.traced.outputs
         ]
 
     def call(self, arguments: Sequence[Var], scalars: Sequence[Buffer]) -> Any:
@@ -152,7 +153,10 @@ class Prepared:
         traced = variant.traced
         operands = [*arguments, *(v for slot, _, _ in variant.hidden if (v := slot.own()) is not None)]
         rest = inputs[len(operands) : len(traced.region.args)]
-        operands += [Var(v.aval, variant.device, buffer=b) for v, b in zip(traced.region.args[len(operands) :], rest, strict=True)]
+        operands += [
+            Var(v.aval, variant.device, buffer=b)
+            for v, b in zip(traced.region.args[len(operands) :], rest, strict=True)
+        ]
         results = self._run(inputs, None)
         node = CallNode(operands, traced.region, self.avals, True)
         values = record_region(node, variant.device)

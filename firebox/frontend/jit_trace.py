@@ -1,4 +1,4 @@
-"""Tracing a function for `jit`: its arguments, the cells that it reads and the random streams that it draws from are inputs."""
+"""Tracing a function for `jit`: arguments, cells that it reads and random streams that it draws from are inputs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -116,7 +116,11 @@ class TracedFunction:
 
 
 def trace_function(
-    function: Callable[..., Any], structure: TreeDef, leaves: Sequence[Any], device: Device, tracked: Sequence[bool] = ()
+    function: Callable[..., Any],
+    structure: TreeDef,
+    leaves: Sequence[Any],
+    device: Device,
+    tracked: Sequence[bool] = (),
 ) -> TracedFunction:
     """Call a function on placeholders.
 
@@ -135,7 +139,9 @@ def trace_function(
     grad = STATE.grad
     STATE.trace = trace
     try:
-        args, kwargs = tree.unflatten(structure, [_value(leaf, place) for leaf, place in zip(leaves, places, strict=True)])
+        args, kwargs = tree.unflatten(
+            structure, [_value(leaf, place) for leaf, place in zip(leaves, places, strict=True)]
+        )
         result_leaves, result_structure = tree.flatten(function(*args, **kwargs))
         outputs: list[Var] = []
         results = [_result(leaf, outputs) for leaf in result_leaves]

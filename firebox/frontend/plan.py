@@ -1,7 +1,7 @@
 """From pending values to a plan: the ops of one program in order, numbered, with the key that equal programs share.
 
-Values are numbered from 0 on (inputs and results, in order of appearance); the operand -1 - k is slot k, a Python number.
-No IR object is made here, so that looking up a program that is known already costs little.
+Values are numbered from 0 on (inputs and results, in order of appearance); the operand -1 - k is slot k, a Python
+number. No IR object is made here, so that looking up a program that is known already costs little.
 """
 
 from collections.abc import Collection, Sequence
@@ -133,7 +133,7 @@ class Planner:
         """The top-level nodes behind the outputs, each after what it needs."""
         try:
             return self._sorted(outputs)
-        except _CycleError:  # two backwards that each want a value out of the other's region: compute such values outside
+        except _CycleError:  # two backwards each want a value out of the other's region: compute such values outside
             self._shared = False
             self._extras.clear()
             return self._sorted(outputs)

@@ -1,7 +1,7 @@
 """Random numbers by Philox4x32-10 counters: a function of the seed and of how many were drawn before.
 
-So the numbers do not depend on how operations are grouped into programs, on the device, or on the number of threads. The
-seed and the base position are an input of a program; positions within it are static.
+So the numbers do not depend on how operations are grouped into programs, on the device, or on the number of threads.
+The seed and the base position are an input of a program; positions within it are static.
 """
 
 import math
@@ -125,7 +125,9 @@ def _float(op: str, dtype: object) -> DType:
 def _unit(shape: Sequence[DimLike], kind: DType, device: object, generator: Generator | None) -> Tensor:
     """Multiples of 2^-m in [0, 1), with as many bits m as the type's mantissa has (24 for f32): exact in the type."""
     if kind is dtypes.f64:
-        high, low = (bits((2, *shape), device, generator).slice((k,) + (0,) * len(shape), (k + 1, *shape)) for k in (0, 1))
+        high, low = (
+            bits((2, *shape), device, generator).slice((k,) + (0,) * len(shape), (k + 1, *shape)) for k in (0, 1)
+        )
         words = (high >> 5).astype(dtypes.f64) * 67108864.0 + (low >> 6).astype(dtypes.f64)
         return (words * 2.0**-53).reshape(tuple(shape))
     mantissa = _MANTISSA[kind.name]

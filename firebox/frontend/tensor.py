@@ -1,4 +1,4 @@
-"""`Tensor`: an immutable array value. Operators record; a value is computed when it is read, with all else that is pending."""
+"""`Tensor`: an immutable array value. Operators record; a read computes, together with all else that is pending."""
 
 import weakref
 from collections.abc import Iterator, Sequence
@@ -227,7 +227,7 @@ class Tensor(Methods):
                 "the truth of several elements is ambiguous", op="bool", found=self._var.aval, hint="use any() or all()"
             )
         try:
-            return True if self._single("bool") else False
+            return self._single("bool").astype(np.bool_).item()
         except TraceError as error:
             raise TraceError(
                 "Python cannot branch on a traced value",

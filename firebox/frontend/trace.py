@@ -1,7 +1,7 @@
 """The light graph that operators record: `Var`, `Node`, `Region`. No IR object is built before a program runs.
 
-A `Var` is one value: computed (it has a buffer), pending (it has a node), or a placeholder (neither). A `Node` is one op on
-Vars. Nodes do not know the Vars of their results, so a value that nobody holds disappears with its node.
+A `Var` is one value: computed (it has a buffer), pending (it has a node), or a placeholder (neither). A `Node` is one
+op on Vars. Nodes do not know the Vars of their results, so a value that nobody holds disappears with its node.
 """
 
 import itertools
@@ -54,14 +54,14 @@ class Var:
         node: "Node | None" = None,
         index: int = 0,
         tracked: bool = False,
-        buffer: Buffer | None = None,
+        buffer: "Buffer | Failure | None" = None,
     ) -> None:
         self.aval = aval
         self.device = device
         self.node = node
         self.index = index
         self.tracked = tracked
-        self.buffer: Buffer | Failure | None = buffer
+        self.buffer = buffer
 
 
 class ScalarVar(Var):
@@ -71,7 +71,7 @@ class ScalarVar(Var):
 
     def __init__(self, aval: Aval, data: bytes, device: Device | None = None) -> None:
         self.aval = aval
-        self.device = device  # type: ignore[assignment]  (one without takes that of the other operands)
+        self.device = device  # type: ignore[assignment]  # one without a device takes that of the other operands
         self.node = None
         self.index = 0
         self.tracked = False
@@ -94,7 +94,7 @@ def scalar_var(value: Any, dtype: DType) -> ScalarVar:
     if known is not None:
         return known
     if isinstance(value, int) and dtype.is_int and not isinstance(value, bool):
-        limits = np.iinfo(dtype.numpy)
+        limits = np.iinfo(dtype.numpy)  # type: ignore[type-var]
         if not limits.min <= value <= limits.max:
             expected = f"{limits.min} to {limits.max}"
             raise DTypeError(f"the number is not in the range of {dtype.name}", expected=expected, found=value)
@@ -239,7 +239,9 @@ class RegionNode(Node):
         regions: Sequence[Region],
         tracked: bool,
     ) -> None:
-        super().__init__(Entry(op, tuple(v.aval for v in operands), params, results), operands, locations.capture(2), tracked)
+        super().__init__(
+            Entry(op, tuple(v.aval for v in operands), params, results), operands, locations.capture(2), tracked
+        )
         self.regions = tuple(regions)
         self.captures = tuple(dict.fromkeys(itertools.chain(*(r.captures for r in regions))))
         self.live: list[weakref.ref[Var]] = []
@@ -303,7 +305,7 @@ class Trace:
 
 
 class Mode:
-    """An attribute that a function's course depends on, such as ``training``: a compiled function is valid for one value."""
+    """An attribute that a function's course depends on, such as ``training``: compiled functions are valid for one value."""
 
     def __init__(self, default: bool) -> None:
         self.default = default
@@ -345,7 +347,9 @@ def next_number() -> int:
     return next(_numbers)
 
 
-def record(op: type[NdOp], operands: Sequence[Var], params: dict[str, Any], device: Device | None = None) -> Sequence[Var]:
+def record(
+    op: type[NdOp], operands: Sequence[Var], params: dict[str, Any], device: Device | None = None
+) -> Sequence[Var]:
     """Append one op; returns its results.
 
     Args:

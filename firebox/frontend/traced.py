@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from firebox.dialects.nd.aval import Aval
-from firebox.dialects.nd.base import NdOp
 from firebox.errors import DTypeError, TraceError, UserError
 from firebox.frontend import tree
 from firebox.frontend.entries import intern
@@ -13,7 +12,6 @@ from firebox.frontend.slots import Slot
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
 from firebox.frontend.trace import STATE, Region, RegionNode, Trace, Var, next_number, record_region
 from firebox.frontend.tree import TreeDef
-from firebox.runtime.device import Device
 
 
 class Traced:
@@ -25,11 +23,7 @@ class Traced:
         slots: the cells that were written.
     """
 
-    def __init__(self, function: Callable[[], Any], placeholders: Sequence[Var], op: str, front: int | None = None) -> None:
-        """Args:
-        function: calls the function on the placeholders.
-        front: number of leading outputs that must be floats to be differentiated; None for no such demand.
-        """
+    def __init__(self, function: Callable[[], Any], placeholders: Sequence[Var], op: str) -> None:
         trace, grad, since = Trace(STATE.trace), STATE.grad, next_number()
         STATE.trace, STATE.grad = trace, True
         try:
@@ -98,7 +92,9 @@ class Arguments:
             if not leaf.dtype.is_float:
                 hint = "cast it, or choose other argnums"
                 expected = "float tensors"
-                raise DTypeError("derivatives are by floats only", op=self.op, expected=expected, found=leaf.aval, hint=hint)
+                raise DTypeError(
+                    "derivatives are by floats only", op=self.op, expected=expected, found=leaf.aval, hint=hint
+                )
 
     def call(self, function: Callable[..., Any], placeholders: Sequence[Var], kwargs: dict[str, Any]) -> Any:
         """Call the function with placeholders in place of the leaves; cells hold them, so modules see them."""
@@ -123,7 +119,9 @@ class Arguments:
         return [tree.unflatten(s, list(itertools.islice(position, s.size))) for s in self.structures]
 
 
-def region_results(op: Any, operands: Sequence[Var], params: dict[str, Any], results: Sequence[Aval], *traced: Region) -> list[Var]:
+def region_results(
+    op: Any, operands: Sequence[Var], params: dict[str, Any], results: Sequence[Aval], *traced: Region
+) -> list[Var]:
     flows = any(v.tracked for v in operands) or any(v.tracked for r in traced for v in r.captures)
     node = RegionNode(op, tuple(operands), params, results, traced, flows and STATE.grad)
     node.cut = flows and not STATE.grad

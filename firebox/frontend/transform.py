@@ -16,11 +16,12 @@ from firebox.frontend.traced import Arguments, Traced, avals_of, device_of, plac
 from firebox.frontend.tree import TreeDef
 from firebox.frontend.values import static_shape
 
-
 # ---- reverse mode ------------------------------------------------------------------------------------------------
 
 
-def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def value_and_grad(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """A function that returns the value of ``function`` and its derivatives by some of its arguments.
 
     Args:
@@ -65,7 +66,9 @@ def _scalar(loss: Any) -> Tensor:
         raise DTypeError("only floats have derivatives", op="grad", expected="a float", found=value.aval)
     if value.aval.size != 1:
         hint = "reduce it (mean, sum), or use fb.vjp or fb.jacobian"
-        raise ShapeError("the function must return one number", op="grad", expected="one element", found=value.aval, hint=hint)
+        raise ShapeError(
+            "the function must return one number", op="grad", expected="one element", found=value.aval, hint=hint
+        )
     return value
 
 
@@ -76,7 +79,7 @@ def _ones(one: Var, like: Var) -> Var:
 
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that returns the derivatives of ``function`` by some of its arguments (with ``has_aux``: and the aux)."""
+    """A function that returns the derivatives of ``function`` by some of its arguments, with ``has_aux`` also the aux."""
     both = value_and_grad(function, argnums, has_aux)
 
     @functools.wraps(function)
@@ -88,7 +91,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
 
 
 def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """The value at ``primals``, and the function from cotangents of the value to a tuple of cotangents of the primals."""
+    """The value at ``primals``, and the function from cotangents of the value to a tuple of those of the primals."""
     given = Arguments(primals, range(len(primals)), "vjp")
     given.check_floats()
     leaves = [t._var for t in given.leaves]
@@ -99,7 +102,9 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
         if not output.aval.dtype.is_float:
             raise DTypeError("only floats have derivatives", op="vjp", expected="float results", found=output.aval)
     call = CallNode(leaves, traced.region, avals_of(traced.outputs), _flows(leaves, traced))
-    value = tree.unflatten(traced.structure, [wrap(v) for v in record_region(call, device_of(leaves, (traced.region,)))])
+    value = tree.unflatten(
+        traced.structure, [wrap(v) for v in record_region(call, device_of(leaves, (traced.region,)))]
+    )
 
     def pullback(cotangents: Any) -> tuple[Any, ...]:
         seeds = _fitting(cotangents, traced, "vjp")
@@ -133,12 +138,15 @@ def _fitting(values: Any, traced: Traced, op: str) -> list[Var]:
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """The value at ``primals`` and its derivative in the direction ``tangents``; results that are no floats have tangent 0."""
+    """The value at ``primals`` and its derivative in the direction ``tangents``.
+
+    Results that are no floats have tangent 0.
+    """
     given = Arguments(primals, range(len(primals)), "jvp")
     given.check_floats()
     directions = Arguments(tangents, range(len(tangents)), "jvp")
     leaves = [t._var for t in given.leaves]
-    if [s for s in directions.structures] != given.structures:
+    if directions.structures != given.structures:
         raise UserError("the tangents differ in structure from the primals", op="jvp")
     moves = [t.astype(v.aval.dtype)._var for t, v in zip(directions.leaves, leaves, strict=True)]
     for move, leaf in zip(moves, leaves, strict=True):
@@ -185,7 +193,9 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         axes = tree.broadcast_prefix(tuple(prefix), structure, "in_axes")
         mapped = [(as_tensor(v), a) for v, a in zip(leaves, axes, strict=True) if a is not None]
         if not mapped:
-            raise UserError("nothing is mapped over", op="vmap", expected="an axis for at least one argument", found=in_axes)
+            raise UserError(
+                "nothing is mapped over", op="vmap", expected="an axis for at least one argument", found=in_axes
+            )
         normal = [_axis(t, a) for t, a in mapped]
         size = mapped[0][0].shape[normal[0]]
         for (value, _), axis in zip(mapped, normal, strict=True):
@@ -210,7 +220,9 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
 def _axis(value: Tensor, axis: int) -> int:
     if not -value.rank <= axis < value.rank:
         expected = f"an axis of {value.aval}"
-        raise ShapeError("no such axis to map over", op="vmap", expected=expected, found=axis, hint="in_axes=None for it")
+        raise ShapeError(
+            "no such axis to map over", op="vmap", expected=expected, found=axis, hint="in_axes=None for it"
+        )
     return axis % value.rank
 
 
@@ -223,9 +235,10 @@ def _with(aval: Aval, axis: int, size: Any) -> Aval:
 
 
 def jacobian(function: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
-    """The matrix of derivatives of every result by every element of one argument: shape ``result.shape + argument.shape``.
+    """The derivatives of every element of the result by every element of one argument.
 
-    Nested results and arguments give nested matrices (results outside). One backward, batched over the results' elements.
+    Their shape is ``result.shape + argument.shape``; nested results and arguments give nested matrices (results outside).
+    One backward, batched over the elements of the result.
     """
 
     @functools.wraps(function)

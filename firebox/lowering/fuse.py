@@ -107,13 +107,15 @@ class _Fuser(Partition):
         return 1 + sum(self._chain(o) for o in owners if o is not None and o in self.free)
 
     def _shrinks(self, op: NdOp) -> bool:
-        """Reading the parts moves at most half the bytes of the result, or they are small inputs such as labels."""
+        """The parts are fewer elements and no more bytes than the result, or they are small inputs such as labels."""
         parts = self._reads(op)
         read = _total(aval_of(v.type).nbytes for v in parts)
         written = _total(a.nbytes for a in op.avals)
         if read is None or written is None:
             return False
-        return 2 * read <= written or (read <= SMALL_INPUT and all(owner_op(v) is None for v in parts))
+        size = op.avals[0].size
+        grows = all(isinstance(n := aval_of(v.type).size, int) and isinstance(size, int) and n < size for v in parts)
+        return (grows and read <= written) or (read <= SMALL_INPUT and all(owner_op(v) is None for v in parts))
 
     def _place(self, op: NdOp) -> None:
         if op.kind not in (Kind.MAP, Kind.REDUCE):

@@ -2,6 +2,7 @@
 
 from xdsl.dialects.func import FuncOp
 
+from firebox import dims
 from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.base import Kind, NdOp
 from firebox.dialects.xdsl_compat import operands_of
@@ -139,3 +140,19 @@ def broadcast_later(op: NdOp, rw: Rewriter) -> Replacement:
 def stop_nothing(op: NdOp, rw: Rewriter) -> Replacement:
     """Outside of transforms there is no derivative left to stop."""
     return rw.operand(0) if isinstance(op.parent_op(), FuncOp) else None
+
+
+@pattern("nd.fold_window")
+def fold_of_tiles(op: NdOp, rw: Rewriter) -> Replacement:
+    """Windows that cover an array without overlap or gap fold back by moving alone."""
+    v = op.values
+    shape = rw.aval.shape
+    axes, sizes = v["axes"], v["sizes"]
+    whole = all(isinstance(shape[a], int) and dims.mod(shape[a], n) == 0 for a, n in zip(axes, sizes, strict=True))
+    plain = v["strides"] == sizes and all(d == 1 for d in v["dilations"]) and not any((*v["low"], *v["high"]))
+    if not (whole and plain):
+        return None
+    order: list[int] = []
+    for k in range(len(shape)):
+        order += [k, len(shape) + axes.index(k)] if k in axes else [k]
+    return rw.operand(0).transpose(tuple(order)).reshape(shape)

@@ -43,7 +43,7 @@ def test_dtype_mismatch() -> None:
     check(lambda: x.take(x), DTypeError, "gather", "f32")
     check(lambda: i.bitcast("f32"), DTypeError, "bitcast", "8 bytes", "f32")
     check(lambda: x.astype("f128"), DTypeError, "no such element type", "f128", "bf16")
-    check(lambda: x + [1.0], DTypeError, "not an operand", "list")
+    check(lambda: x * [1.0], DTypeError, "not an operand", "list")
     check(lambda: x + None, DTypeError, "not an operand", "NoneType")
 
 

@@ -1,4 +1,4 @@
-"""Functions are written once: what they record on tensors they also write into IR, and they compose under transforms."""
+"""Functions are written once: they record on tensors, they write into IR, and they compose under transforms."""
 
 from collections.abc import Callable
 from typing import Any

@@ -11,7 +11,7 @@ from firebox.errors import DTypeError, IndexRangeError, ShapeError, TraceError, 
 pytestmark = pytest.mark.usefixtures("frontend")
 
 A = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
-I, J = np.array([[0, 1], [2, -1]]), np.array([1, 0])
+II, J = np.array([[0, 1], [2, -1]]), np.array([1, 0])
 ALL = slice(None)
 BASIC: list[Any] = [
     0,
@@ -32,17 +32,17 @@ BASIC: list[Any] = [
     (ALL, slice(-2, 100), slice(-100, 2)),
 ]
 ADVANCED: list[Any] = [
-    (ALL, I),
-    (ALL, I, ALL, J),
-    (I % 2, ALL, J),
+    (ALL, II),
+    (ALL, II, ALL, J),
+    (II % 2, ALL, J),
     (0, ALL, J),
-    (ALL, 0, I),
-    (ALL, I, J),
-    (0, I, slice(None, None, -1), J),
-    (I % 2, I, I, I),
+    (ALL, 0, II),
+    (ALL, II, J),
+    (0, II, slice(None, None, -1), J),
+    (II % 2, II, II, II),
     (ALL, ALL, [1, 2], None, 0),
-    (None, Ellipsis, I),
-    (I % 2, None, J),
+    (None, Ellipsis, II),
+    (II % 2, None, J),
     ([0, 1],),
     np.array(1),
     (ALL, []),
@@ -201,7 +201,7 @@ def test_assignment_names_the_way_out() -> None:
 # ---- derivatives and symbolic sizes --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", [1, (ALL, slice(2, 0, -1)), (ALL, I), (I % 2, ALL, J), A > 50], ids=str)
+@pytest.mark.parametrize("key", [1, (ALL, slice(2, 0, -1)), (ALL, II), (II % 2, ALL, J), A > 50], ids=str)
 def test_the_derivative_of_reading_counts_the_reads(key: Any) -> None:
     expected = np.zeros_like(A)
     np.add.at(expected, key, 1.0)

@@ -16,6 +16,8 @@ from firebox.dialects.xdsl_compat import file_location, location_text
 from firebox.dtypes import as_dtype
 from firebox.lowering import patterns
 from firebox.lowering.canonicalize import CanonicalizePass, canonicalize
+from firebox.lowering.interpret import interpret
+from firebox.lowering.module import main_function
 from firebox.lowering.patterns import Rewriter, pattern
 from firebox.lowering.simplify_algebra import holds_all
 from tests.lowering.ir_tools import (
@@ -32,6 +34,7 @@ from tests.lowering.ir_tools import (
     ops,
     parse,
 )
+from tests.programs import program
 
 SPECIAL = np.array([0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan])
 
@@ -369,3 +372,25 @@ def test_random_programs_mean_the_same_afterwards(dtype: str, steps: list[Step])
     inputs = arrays(len(steps), *avals)
     inputs[1][:2] = [0, -0.0]
     check_pass(canonicalize, program, inputs)
+
+
+def test_windows_without_overlap_fold_by_moving() -> None:
+    geometry = {
+        "axes": (1, 2),
+        "sizes": (2, 3),
+        "strides": (2, 3),
+        "dilations": (1, 1),
+        "low": (0, 0),
+        "high": (0, 0),
+    }
+
+    def function(x: Value) -> Value:
+        return x.one("fold_window", x, shape=(5, 4, 9), **geometry)
+
+    module = program(function, "f32[5, 2, 3, 2, 3]")
+    x = np.random.default_rng(0).standard_normal((5, 2, 3, 2, 3)).astype(np.float32)
+    expected = interpret(main_function(module), [x])
+    canonicalize(module)
+    names = [op.name for op in main_function(module).body.block.ops]
+    assert names == ["nd.transpose", "nd.reshape", "func.return"]
+    np.testing.assert_array_equal(interpret(main_function(module), [x])[0], expected[0])

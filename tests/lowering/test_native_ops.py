@@ -178,6 +178,12 @@ def test_dims_that_no_shape_names() -> None:
     module = program(lambda x, y: x * x.size_of(y.shape[0]), "f32[3]", "f32[2 * c]")
     arrays = [np.ones(3, np.float32), np.ones(10, np.float32)]
     np.testing.assert_array_equal(run_native(module, arrays, {"c": 5})[0], np.full(3, 10, np.float32))
+    sizes: dict[str, Any] = {"spec": "m k, k n -> m n", "sizes": (2, 3, 4)}
+    module = program(
+        lambda x, w, y: x.one("contract", x, w, **sizes) * x.size_of(y.shape[0]), "f32[2, 3]", "f32[3, 4]", "f32[c]"
+    )
+    arrays = [np.ones((2, 3), np.float32), np.ones((3, 4), np.float32), np.ones(5, np.float32)]
+    np.testing.assert_array_equal(run_native(module, arrays, {"c": 5})[0], np.full((2, 4), 15, np.float32))
 
 
 class Wrong(Tanh):

@@ -90,7 +90,10 @@ class Core:
             key += (id(operand.ssa),)
             if operand.level > level:
                 level = operand.level
-        scope = self._scopes[level]
+        try:
+            scope = self._scopes[level]
+        except IndexError:
+            raise CompilerError("a value is used outside of its loop or branch", op=cls.name) from None
         found = scope.known.get(key)
         if found is not None:
             return found

@@ -8,7 +8,7 @@ import numpy as np
 from firebox.dialects.nd.ops.monoids import lowest
 from firebox.dialects.nd.params import Literal
 from firebox.dims import DimLike
-from firebox.dtypes import i64
+from firebox.dtypes import i32, i64
 from firebox.errors import ShapeError
 from firebox.frontend.functions.support import (
     A,
@@ -36,7 +36,7 @@ def max_pool2d(x: A, kernel_size: Ints, stride: Ints | None = None, padding: Int
     rows = _windows("max_pool2d", x, kernel_size, stride, padding, dilation, lowest(x.dtype))
     if not getattr(x, "requires_grad", True):  # no gradient, so it does not matter which of equal elements wins
         return rows.max(-1)
-    best = rows.argmax(-1, keepdims=True)
+    best = rows.argmax(-1, keepdims=True).astype(i32)  # backward keeps these
     chosen = equals(arange_like(rows, rows.shape[-1], best.dtype), best)
     return chosen.where(rows, 0).sum(-1).astype(x.dtype)
 

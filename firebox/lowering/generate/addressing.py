@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from firebox import dims
 from firebox.dialects.kernel.builder import KernelBuilder, Val
 from firebox.dialects.nd.aval import Shape
-from firebox.dims import Dim, DimLike
-from firebox.dtypes import DType, i32, i64
+from firebox.dims import Dim, DimLike, dim
+from firebox.dtypes import DType, i32, i64, u32, u64
 from firebox.lowering.access import Index
+
+FLAT = "flat"
+"""Name of the loop that stands for all parallel loops."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,19 @@ def split(expression: DimLike, name: str) -> tuple[DimLike, DimLike | None]:
     return rest, coefficient
 
 
+def _never_negative(expression: DimLike) -> bool:
+    """No coefficient is negative, and names stand for non-negative integers."""
+    if isinstance(expression, int):
+        return expression >= 0
+    return all(c >= 0 and all(_atom_is_natural(a) for a in m) for m, c in expression.terms)
+
+
+def _atom_is_natural(atom: dims.Atom) -> bool:
+    if isinstance(atom, str):
+        return True
+    return atom.function == "mod" or (_never_negative(atom.lhs) and _never_negative(atom.rhs))
+
+
 class Addressing:
     """Evaluation of index expressions.
 
@@ -68,7 +84,9 @@ class Addressing:
         k: the builder.
         env: loop variables and symbolic dims as index values (of lane 0).
         lane: the vectorised loop, or None.
-        collapse: loops that were merged into another one, and what they are in terms of the others.
+        collapse: loops that were merged into another one: they read 0.
+        flat: with all parallel loops run as one, what each of them is in terms of that one.
+        identity: the offset that is the flat loop itself.
         wide_indices: vectors of indices need 64 bits.
     """
 
@@ -77,17 +95,28 @@ class Addressing:
         self.env: dict[str, Val] = {}
         self.lane: Lane | None = None
         self.collapse: dict[str, DimLike] = {}
+        self.flat: dict[str, DimLike] = {}
+        self.identity: DimLike = 0
         self.wide_indices = False
 
     def expression(self, expression: DimLike) -> Val:
         """An index expression as a scalar, or as a vector of integers if it differs between lanes."""
-        if self.collapse and not isinstance(expression, int):
-            expression = dims.substitute(expression, self.collapse)
+        expression = self.resolve(expression)
         if isinstance(expression, int):
             return self.k.index(expression)
         if not self._varies(expression):
             return self._sum(expression)
         return self._vector(expression)
+
+    def resolve(self, expression: DimLike) -> DimLike:
+        """The expression in terms of the loops that are run."""
+        if isinstance(expression, int):
+            return expression
+        if self.collapse:
+            expression = dims.substitute(expression, self.collapse)
+        if not self.flat:
+            return expression
+        return dim(FLAT) if expression == self.identity else dims.substitute(expression, self.flat)
 
     def _varies(self, expression: DimLike) -> bool:
         return any(self._is_vector(name) for name in dims.names(expression))
@@ -149,7 +178,13 @@ class Addressing:
         if isinstance(atom, str):
             return self._vector_name(atom)
         a, b = self._operand(atom.lhs), self._operand(atom.rhs)
-        return getattr(self.k, {"min": "min", "max": "max"}.get(atom.function, atom.function))(a, b)  # type: ignore[no-any-return]
+        function = getattr(self.k, atom.function)
+        if atom.function in ("min", "max") or not _never_negative(atom.lhs):
+            return function(a, b)  # type: ignore[no-any-return]
+        signed = a.dtype
+        unsigned = u64 if signed is i64 else u32  # so that division by a power of two is a shift
+        result: Val = function(self.k.bitcast(a, unsigned), self.k.bitcast(b, unsigned))
+        return self.k.bitcast(result, signed)
 
     def _operand(self, expression: DimLike) -> Val:
         if not isinstance(expression, int) and self._varies(expression):

@@ -193,8 +193,7 @@ class Body(Addressing):
         self, ref: Ref, offset: DimLike, guards: tuple[Val, ...], fill: float | int | bool, invariant: bool = True
     ) -> Val:
         k = self.k
-        if self.collapse:
-            offset = dims.substitute(offset, self.collapse)
+        offset = self.resolve(offset)
         inside = guards[0] if guards else None
         base, contiguous = self._contiguous(offset)
         if contiguous:
@@ -236,8 +235,7 @@ class Body(Addressing):
     def store(self, ref: Ref, offset: DimLike, value: Val, nontemporal: bool = False) -> None:
         """Write an element, or a vector along the lane loop."""
         k = self.k
-        if self.collapse:
-            offset = dims.substitute(offset, self.collapse)
+        offset = self.resolve(offset)
         base, contiguous = self._contiguous(offset)
         if contiguous:
             assert self.lane is not None

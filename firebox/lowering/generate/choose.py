@@ -11,6 +11,7 @@ from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
 from firebox.dims import DimLike
+from firebox.lowering.generate.addressing import FLAT
 from firebox.lowering.generate.nest import Loop, Nest
 from firebox.runtime.target import Target
 
@@ -90,7 +91,7 @@ def _complete(group: GroupOp, nest: Nest, best: _Candidate, lanes: int, target: 
         per_unit = dims.product(loop.extent for loop in nest.reduced)
         unroll = 4 if _size(best.loop.extent) >= 4 * lanes and nest.depth <= 3 else 1
         return Schedule("loops", name, lanes, 0, unroll, _grain(_size(per_unit)), (), _streams(group, target))
-    name = best.loop.name if best.loop is not None else "flat"
+    name = best.loop.name if best.loop is not None else FLAT
     extent = best.loop.extent if best.loop is not None else dims.product(loop.extent for loop in nest.parallel)
     inner = _size(dims.product(loop.extent for loop in nest.reduced))
     block = _BLOCK if not nest.reduced else max(lanes, min(_BLOCK, _UNIT_COST // max(inner, 1) // lanes * lanes))

@@ -329,7 +329,4 @@ class ContractKernel:
 
 
 def _dim_names(group: GroupOp, problem: Problem) -> set[str]:
-    shapes = [aval_of(v.type).shape for v in (*group.operands, *group.results)]
-    shapes += [a.shape for op in group.members for a in op.avals]
-    formula = [loop.extent for loop in (*problem.reduced, *problem.out)]
-    return {n for shape in (*shapes, formula, group.domain) for n in dims.names(*shape)}
+    return {*group.dim_names, *dims.names(*(loop.extent for loop in (*problem.reduced, *problem.out)))}

@@ -128,6 +128,11 @@ class Blocks:
             total *= -(-turns_of(loop) // self.sizes[loop.name])
         return total
 
+    def parts_of(self, number: int) -> int:
+        """Parts of an operand that follow each other in one unit."""
+        names = self.problem.operands[number].names
+        return math.prod(-(-turns_of(loop) // self.sizes[loop.name]) for loop in self.problem.reduced if loop.name in names)
+
     def shared_units(self, number: int) -> int:
         """Units that need the same part of an operand."""
         names = self.problem.operands[number].names

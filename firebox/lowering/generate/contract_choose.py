@@ -7,6 +7,7 @@ it in memory; the candidate with the fewest estimated cycles wins.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
 from firebox.lowering.generate.contract_blocks import UNIT, Blocks, Shape, turns_of
@@ -21,6 +22,9 @@ MAX_ROWS = 14
 MAX_SUMS = 18
 COPY_SHARE = 4.0
 """Work of a thread, at least, in terms of what it copies."""
+
+LARGE = 1 << 18
+"""Bytes of an operand from which on it may pay to copy it although it is read well in place."""
 
 MAX_UNROLLED = 16
 """Turns up to which a second loop of rows is written out whole."""
@@ -71,7 +75,8 @@ class _Candidate:
         units = UNIT / unit
         for number in shape.pack:
             shared = blocks.shared_units(number)
-            units = max(units, min(shared, COPY_SHARE * fill_cost(shape, blocks, number) / unit))
+            copied = fill_cost(shape, blocks, number) * blocks.parts_of(number)
+            units = max(units, min(shared, COPY_SHARE * copied / unit))
         total = blocks.units()
         return -(-total // max(1, round(total / units)))
 
@@ -89,7 +94,7 @@ def _shapes(problem: Problem, lanes: int, target: Target) -> Iterator[Shape]:
                 break
             room = min(MAX_SUMS, registers - vectors - 1) // vectors
             for rows in _rows([loop for loop in problem.out if loop != lane], room):
-                yield _packed(problem, lane, lanes, vectors, rows)
+                yield from _packed(problem, lane, lanes, vectors, rows)
     for lane in problem.reduced:
         if all(o.direct and _follows(o.stride(lane.name)) for o in problem.operands):
             yield from _dots(problem, lane, lanes, min(MAX_SUMS, registers - 4))
@@ -126,12 +131,20 @@ def _counts(loop: Loop, room: int) -> list[int]:
     return sorted({divisor, -(-loop.extent // max(tiles, 1)), min(8, room)} - {0})
 
 
-def _packed(problem: Problem, lane: Loop, lanes: int, vectors: int, rows: Mapping[str, int]) -> Shape:
-    """With those operands in scratch that are not read well in place."""
+def _packed(problem: Problem, lane: Loop, lanes: int, vectors: int, rows: Mapping[str, int]) -> Iterator[Shape]:
+    """With those operands in scratch that are not read well in place; and, where it is large, the one along the lanes."""
     plain = Shape(problem, lane, lanes, vectors, rows, frozenset(), False)
     pack = frozenset(n for n in (0, 1) if _wants_pack(plain, n))
     scratch = bool(problem.out) and lane != problem.out[-1]
-    return Shape(problem, lane, lanes, vectors, rows, pack, scratch)
+    yield Shape(problem, lane, lanes, vectors, rows, pack, scratch)
+    large = {n for n in (0, 1) if n not in pack and along(plain, n) == "vector" and _is_large(problem, n)}
+    if large:
+        yield Shape(problem, lane, lanes, vectors, rows, pack | large, scratch)
+
+
+def _is_large(problem: Problem, number: int) -> bool:
+    size = aval_of(problem.operands[number].value.type).nbytes
+    return not isinstance(size, int) or size >= LARGE
 
 
 def _wants_pack(shape: Shape, number: int) -> bool:
@@ -139,8 +152,9 @@ def _wants_pack(shape: Shape, number: int) -> bool:
     how = along(shape, number)
     if not is_packable(operand) or how == "odd":
         return False
-    if any(not isinstance(shape.problem.loop(n).extent, int) for p in operand.positions or () if len(p.terms) > 1 for n, _ in p.terms):
-        return False  # a window of unknown size
+    windows = {n for p in operand.positions or () if len(p.terms) > 1 for n, _ in p.terms}
+    if any(not isinstance(shape.problem.loop(name).extent, int) for name in windows):
+        return False
     return not operand.direct or how == "across"
 
 

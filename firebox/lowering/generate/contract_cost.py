@@ -17,8 +17,13 @@ FAR = 2.5
 FAR_APART = 10.0
 """Cycles where a window jumps, so that nothing is fetched ahead."""
 
+PAGE = 4096
+
 SQUARE = 110.0
-"""Cycles to load, transpose and store a square of vectors."""
+"""Cycles to load, transpose and copy a square of vectors."""
+
+FINISHED = 75.0
+"""Cycles to do so at the end, on the way to the result."""
 
 
 def is_packable(operand: Operand) -> bool:
@@ -70,8 +75,17 @@ def _distance(shape: Shape, blocks: Blocks, number: int) -> float:
     tiles = -(-blocks.sizes[shape.lane.name] // shape.columns)
     if blocks.footprint(number) <= NEAR * tiles:
         return 1.0
-    windows = any(len(p.terms) > 1 for p in shape.problem.operands[number].positions or ())
-    return FAR_APART if windows else FAR
+    operand = shape.problem.operands[number]
+    windows = any(len(p.terms) > 1 for p in operand.positions or ())
+    return FAR_APART if windows or (number not in shape.pack and _jumps(shape, operand)) else FAR
+
+
+def _jumps(shape: Shape, operand: Operand) -> bool:
+    """Each turn of the innermost reduced loop reads another page."""
+    if not operand.direct or not shape.problem.reduced:
+        return False
+    step = operand.stride(shape.problem.reduced[-1].name)
+    return not isinstance(step, int) or step * operand.dtype.itemsize >= PAGE
 
 
 def total_cost(shape: Shape, blocks: Blocks) -> float:
@@ -84,7 +98,14 @@ def total_cost(shape: Shape, blocks: Blocks) -> float:
     for loop in problem.out:
         outputs *= turns_of(loop)
     cost = turns * tile_cost(shape, blocks) + outputs * _store_cost(shape, blocks)
-    return cost + sum(fill_cost(shape, blocks, number) * _fills(blocks, number) for number in shape.pack)
+    cost += sum(fill_cost(shape, blocks, number) * _fills(blocks, number) for number in shape.pack)
+    return cost * _length(shape)
+
+
+def _length(shape: Shape) -> float:
+    """Between equals, less code."""
+    uneven = sum(turns_of(shape.problem.loop(name)) % rows != 0 for name, rows in shape.rows.items())
+    return 1.0 + 0.001 * len(shape.rows) + 0.005 * uneven
 
 
 def _tiles(turns: int, grid: int, masked: bool) -> float:
@@ -98,9 +119,10 @@ def _store_cost(shape: Shape, blocks: Blocks) -> float:
     lanes, last = shape.lanes, shape.problem.out[-1] if shape.problem.out else None
     if shape.lane.reduced:
         return 10.0
-    if last == shape.lane:
-        return (6.0 if blocks.scratch else 2.0) / lanes
-    return SQUARE / lanes / lanes if blocks.scratch else 3.0
+    if not blocks.scratch:
+        return 2.0 / lanes if last == shape.lane else 3.0
+    far = 8.0 if blocks.sums() > NEAR else 0.0
+    return (far + (6.0 if last == shape.lane else FINISHED / lanes)) / lanes
 
 
 def fill_cost(shape: Shape, blocks: Blocks, number: int) -> float:

@@ -19,6 +19,7 @@ from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
 from firebox.dims import DimLike, dim
 from firebox.lowering.access import formula_of, reduction_of
+from firebox.lowering.generate.addressing import FLAT
 from firebox.lowering.generate.body import Body, Lane, Scalars, linear
 from firebox.lowering.generate.nest import Loop, Nest
 from firebox.lowering.generate.scratch import cached_values, scratch_layout
@@ -34,7 +35,6 @@ class LoopKernel:
         self.group = group
         self.schedule = schedule
         self.nest = Nest.of(group)
-        self.flat = schedule.lane == "flat"
         used = group.dim_names
         self.dim_names = [n for n in dim_order if n in used]
         dtypes = [aval_of(v.type).dtype for v in (*group.operands, *group.results)]
@@ -45,6 +45,8 @@ class LoopKernel:
         self.outputs: list[tuple[SSAValue, Ref]] = list(zip(group.yielded, k.buffers[count:], strict=True))
         self.body.env.update(zip(self.dim_names, k.dims, strict=True))
         self.body.collapse = dict(self.nest.collapse)
+        if schedule.lane == FLAT:
+            self._run_flat()
         self.body.wide_indices = needs_wide_indices(group)
         self.cached = cached_values(group, self.nest, schedule)
         self.scratch_bytes, self.places = scratch_layout(self.nest, self.cached, schedule)
@@ -115,17 +117,15 @@ class LoopKernel:
         body.env[name] = position
         body.lane = lane
         body.at_point()
-        if self.flat:
-            self._delinearise(position)
 
-    def _delinearise(self, position: Val) -> None:
+    def _run_flat(self) -> None:
         """Flat mode: the parallel loops as quotients and remainders of the flat loop."""
         inner: DimLike = 1
-        flat: DimLike = dim("flat")
         for loop in reversed(self.nest.parallel):
-            index = dims.floordiv(flat, inner)
+            index = dims.floordiv(dim(FLAT), inner)
             outermost = loop is self.nest.parallel[0]
-            self.body.collapse[loop.name] = index if outermost else dims.mod(index, loop.extent)
+            self.body.flat[loop.name] = index if outermost else dims.mod(index, loop.extent)
+            self.body.identity = self.body.identity + dims.multiply(dim(loop.name), inner)
             inner = dims.multiply(inner, loop.extent)
 
     # ---- stages --------------------------------------------------------------------------------------------------
@@ -176,13 +176,7 @@ class LoopKernel:
         values = [self.body.value(v, self.nest.homes[v]) for v, _ in outputs]
         for (value, ref), computed in zip(outputs, values, strict=True):
             offset = linear(self.nest.homes[value], aval_of(value.type).shape)
-            if self.flat and self._is_flat(value):
-                offset = dim("flat")
             self.body.store(ref, offset, computed, self.schedule.nontemporal)
-
-    def _is_flat(self, value: SSAValue) -> bool:
-        """The value has one element for each turn of the flat loop, in the same order."""
-        return not self.group.axes or self.nest.is_row(value)
 
     def _stage(self, reductions: list[NdOp], full: list[tuple[SSAValue, Ref]], kept: list[SSAValue]) -> None:
         """One nest over the reduced loops."""

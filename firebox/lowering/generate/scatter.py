@@ -1,10 +1,10 @@
 """The kernel of `nd.scatter_add`: out = x, then the updates are added in the order of the indices.
 
-With x: [P, S, Q] (or one number), indices: [J], updates: [P, J, Q], a unit of work owns the rows ``first <= s < last`` of one p and a
-block of columns: it copies them, looks at all indices and adds the updates of its own rows. No two units write the same
-element, so the sums are the same for any number of threads. f16 and bf16 add up in f32 scratch and are rounded once, at
-the end. Rows are divided where copying them is most of the work, since every part has to look at all indices (eight at
-a time if there are none of its own among them); else columns are.
+With x: [P, S, Q] (or one number), indices: [J], updates: [P, J, Q], a unit of work owns the rows ``first <= s < last``
+of one p and a block of columns: it copies them, looks at all indices and adds the updates of its own rows. No two units
+write the same element, so the sums are the same for any number of threads. f16 and bf16 add up in f32 scratch and are
+rounded once, at the end. Rows are divided where copying them is most of the work, since every part has to look at all
+indices (eight at a time if there are none of its own among them); else columns are.
 """
 
 from collections.abc import Callable, Sequence

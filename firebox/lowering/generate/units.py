@@ -3,20 +3,21 @@
 from firebox import dims
 from firebox.dialects.nd.schedule import Schedule
 from firebox.dims import DimLike
+from firebox.lowering.generate.addressing import FLAT
 from firebox.lowering.generate.nest import Loop, Nest
 
 
 def lane_loop(nest: Nest, schedule: Schedule) -> Loop | None:
     """The loop that fills the lanes."""
-    if schedule.lane == "flat":
-        return Loop("flat", dims.product(loop.extent for loop in nest.parallel), False)
+    if schedule.lane == FLAT:
+        return Loop(FLAT, dims.product(loop.extent for loop in nest.parallel), False)
     return next((loop for loop in nest.loops if loop.name == schedule.lane), None)
 
 
 def unit_loops(nest: Nest, schedule: Schedule) -> list[Loop]:
     """The loops whose turns are units of work; ``block`` counts the blocks of a parallel lane loop."""
     lane = lane_loop(nest, schedule)
-    outer = [] if schedule.lane == "flat" else [loop for loop in nest.parallel if loop != lane]
+    outer = [] if schedule.lane == FLAT else [loop for loop in nest.parallel if loop != lane]
     if lane is not None and not lane.reduced and schedule.block:
         blocks = dims.ceildiv(lane.extent, schedule.block)
         if blocks != 1:
