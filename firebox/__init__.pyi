@@ -200,3 +200,22 @@ from firebox.frontend.transform import vmap as vmap
 from firebox.runtime.device import Device as Device
 from firebox.runtime.device import devices as devices
 from firebox.signature import TensorSpec as TensorSpec
+
+__all__: list[str]
+__version__: str
+
+cat = concat
+
+bool: DType
+int8: DType
+int16: DType
+int32: DType
+int64: DType
+uint8: DType
+uint16: DType
+uint32: DType
+uint64: DType
+float16: DType
+bfloat16: DType
+float32: DType
+float64: DType

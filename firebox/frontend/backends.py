@@ -10,8 +10,8 @@ from firebox import dims
 from firebox.errors import FireboxError
 from firebox.frontend import locations
 from firebox.frontend.build import STEP, build, step_locations
+from firebox.frontend.extensions import extension_hash
 from firebox.frontend.plan import Plan, describe
-from firebox.lowering.extensions import extension_hash
 from firebox.lowering.interpret import interpret
 from firebox.lowering.pipeline import Options, lower
 from firebox.runtime.code_cache import compile_image

@@ -1,7 +1,7 @@
 """`backward`: one gradient op over the recorded slice from the leaves to a value; gradients land in the leaves.
 
 The slice becomes the region of an ``nd.grad``; values in it that are held elsewhere (the loss, the logits) come out as
-extra results of that op. So forward, backward and the update after it are one program, and nothing in it is computed twice.
+extra results of that op. So forward, backward and the update are one program, and nothing in it is computed twice.
 """
 
 from firebox.dialects.nd.base import lookup

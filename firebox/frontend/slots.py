@@ -1,4 +1,4 @@
-"""Places of changeable values, below the level of tensors: a `Slot` for one, a `Storage` for several in one flat value."""
+"""Places of changeable values, below the level of tensors: `Slot` for one, `Storage` for several in one flat value."""
 
 import weakref
 from collections.abc import Sequence

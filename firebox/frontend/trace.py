@@ -305,7 +305,7 @@ class Trace:
 
 
 class Mode:
-    """An attribute that a function's course depends on, such as ``training``: compiled functions are valid for one value."""
+    """An attribute on which a function's course depends, such as ``training``: code is compiled for one value."""
 
     def __init__(self, default: bool) -> None:
         self.default = default

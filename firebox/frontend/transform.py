@@ -79,7 +79,7 @@ def _ones(one: Var, like: Var) -> Var:
 
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that returns the derivatives of ``function`` by some of its arguments, with ``has_aux`` also the aux."""
+    """A function that returns the derivatives of ``function`` by some of its arguments; ``has_aux``: and the aux."""
     both = value_and_grad(function, argnums, has_aux)
 
     @functools.wraps(function)
@@ -237,7 +237,7 @@ def _with(aval: Aval, axis: int, size: Any) -> Aval:
 def jacobian(function: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     """The derivatives of every element of the result by every element of one argument.
 
-    Their shape is ``result.shape + argument.shape``; nested results and arguments give nested matrices (results outside).
+    Their shape is ``result.shape + argument.shape``; nested results and arguments give nested ones (results outside).
     One backward, batched over the elements of the result.
     """
 

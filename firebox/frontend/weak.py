@@ -1,7 +1,7 @@
 """`WeakTensor`: a Python number as an argument of a traced function."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from firebox.dialects.nd.array import ArrayLike
 from firebox.dialects.nd.base import NdOp
@@ -16,7 +16,7 @@ class WeakTensor(Tensor):
 
     def apply(self, op: type[NdOp], operands: Sequence[ArrayLike], params: dict[str, Any]) -> tuple[Self, ...]:
         results = super().apply(op, operands, params)
-        return tuple(weak(r) for r in results) if _all_weak(operands) else results  # type: ignore[return-value]
+        return cast("tuple[Self, ...]", tuple(map(weak, results))) if _all_weak(operands) else results
 
     def one(self, name: str, *operands: ArrayLike, **params: Any) -> Self:
         result = super().one(name, *operands, **params)

@@ -176,7 +176,7 @@ def test_loop_invariant_work_is_outside_of_the_loop() -> None:
 
 def test_ordinary_loads_stay_where_they_are() -> None:
     b = kernel()
-    b.loop(0, b.end, 1, [], lambda i, _: b.store(b.buffers[0], i, b.load(b.buffers[0], 0)))  # type: ignore[func-returns-value]
+    b.loop(0, b.end, 1, [], lambda i, _: b.store(b.buffers[0], i, b.load(b.buffers[0], 0)))
     loop = next(op for op in b.finish().body.block.ops if isinstance(op, scf.ForOp))
     assert ops_in(loop.body.block, memref.LoadOp) == 1
 
@@ -204,7 +204,7 @@ def test_work_in_a_loop_inside_a_branch_moves_to_the_branch() -> None:
     x = b.load(b.buffers[0], 0)
     b.if_(
         b.gt(b.end, 3),
-        lambda: b.loop(0, b.end, 1, [], lambda i, _: b.store(b.buffers[0], i, b.exp(x))) and None,  # type: ignore[func-returns-value]
+        lambda: b.loop(0, b.end, 1, [], lambda i, _: b.store(b.buffers[0], i, b.exp(x))) and None,
     )
     branch = next(op for op in b.finish().walk() if isinstance(op, scf.IfOp))
     assert ops_in(branch.true_region.block, math.ExpOp) == 1
@@ -302,7 +302,7 @@ def test_wrong_use_is_refused(use: Callable[[KernelBuilder], object], message: s
 def test_a_value_of_a_loop_cannot_leave_it() -> None:
     b = kernel()
     kept: list[Val] = []
-    b.loop(0, b.end, 1, [], lambda i, _: kept.append(i))  # type: ignore[func-returns-value]
+    b.loop(0, b.end, 1, [], lambda i, _: kept.append(i))
     with pytest.raises(CompilerError, match="outside of its loop or branch"):
         b.add(kept[0], b.begin)
 
@@ -318,7 +318,7 @@ def test_use_before_definition_is_found() -> None:
     function = b.finish()
     first, second = total.ssa.owner, twice.ssa.owner
     assert isinstance(first, Operation) and isinstance(second, Operation)
-    first.detach()
+    function.body.block.detach_op(first)
     function.body.block.insert_op_after(first, second)
     with pytest.raises(VerifyException, match=r"operand #0 of 'arith\.muli' does not dominate this use"):
         xdsl_compat.verify(function)

@@ -13,6 +13,12 @@ from firebox.frontend import backends, build
 pytestmark = pytest.mark.usefixtures("frontend")
 
 
+def grad_of(leaf: fb.Tensor) -> fb.Tensor:
+    """The leaf's gradient, which must be there."""
+    assert leaf.grad is not None
+    return leaf.grad
+
+
 @pytest.fixture
 def programs(monkeypatch: pytest.MonkeyPatch) -> list[Counter[str]]:
     """For each program that is compiled: how many ops of each name its module has, regions included."""
@@ -37,8 +43,8 @@ def test_gradients_land_in_the_leaves() -> None:
     x = fb.tensor([1.0, 2.0])
     ((x @ w + b) ** 2).sum().backward()
     out = np.array([1.0, 2.0]) @ np.array([[1.0, 2.0], [3.0, 4.0]]) + 1
-    np.testing.assert_allclose(w.grad.numpy(), np.outer([1, 2], 2 * out))  # type: ignore[union-attr]
-    np.testing.assert_allclose(b.grad.numpy(), 2 * out)  # type: ignore[union-attr]
+    np.testing.assert_allclose(grad_of(w).numpy(), np.outer([1, 2], 2 * out))
+    np.testing.assert_allclose(grad_of(b).numpy(), 2 * out)
     assert x.grad is None
 
 
@@ -46,16 +52,16 @@ def test_gradients_accumulate_until_they_are_cleared() -> None:
     w = fb.Param([1.0, 2.0])
     (w * 3).sum().backward()
     (w * w).sum().backward()
-    assert w.grad.tolist() == [5, 7]  # type: ignore[union-attr]
+    assert grad_of(w).tolist() == [5, 7]
     w.grad = None
     (w * 3).sum().backward()
-    assert w.grad.tolist() == [3, 3]  # type: ignore[union-attr]
+    assert grad_of(w).tolist() == [3, 3]
 
 
 def test_the_type_of_a_gradient_is_that_of_its_leaf() -> None:
     w = fb.Param(fb.ones(3, dtype=fb.bfloat16))
     (w.float() * 2.0).sum().backward()
-    assert w.grad.dtype is fb.bfloat16  # type: ignore[union-attr]
+    assert grad_of(w).dtype is fb.bfloat16
 
 
 def test_a_step_is_one_program_and_computes_nothing_twice(programs: list[Counter[str]]) -> None:
@@ -108,7 +114,7 @@ def test_retain_graph_allows_a_second_backward() -> None:
     loss = (w * w).sum()
     loss.backward(retain_graph=True)
     loss.backward()
-    assert w.grad.tolist() == [4, 8]  # type: ignore[union-attr]
+    assert grad_of(w).tolist() == [4, 8]
 
 
 def test_a_value_read_before_its_backward_is_computed_again_and_counted() -> None:
@@ -116,7 +122,7 @@ def test_a_value_read_before_its_backward_is_computed_again_and_counted() -> Non
     loss = (w * w).sum()
     assert loss.item() == 5
     loss.backward()
-    assert w.grad.tolist() == [2, 4]  # type: ignore[union-attr]
+    assert grad_of(w).tolist() == [2, 4]
     assert fb.stats()["nodes_recomputed"] == 2
 
 
@@ -125,10 +131,10 @@ def test_backward_of_several_elements_takes_a_gradient() -> None:
     with pytest.raises(ShapeError, match="gradient="):
         (w * w).backward()
     (w * w).backward(fb.tensor([1.0, 10.0]))
-    assert w.grad.tolist() == [2, 40]  # type: ignore[union-attr]
+    assert grad_of(w).tolist() == [2, 40]
     w.grad = None
     (w * w)[:1].backward()
-    assert w.grad.tolist() == [2, 0]  # type: ignore[union-attr]
+    assert grad_of(w).tolist() == [2, 0]
     with pytest.raises(ShapeError, match="does not fit"):
         (w * w).backward(fb.ones(3))
 
@@ -159,7 +165,7 @@ def test_create_graph_gives_derivatives_of_gradients() -> None:
     assert first is not None
     w.grad = None
     (first * first).sum().backward()
-    np.testing.assert_allclose(w.grad.numpy(), 36 * np.array([1.0, 8.0]))  # type: ignore[union-attr]
+    np.testing.assert_allclose(grad_of(w).numpy(), 36 * np.array([1.0, 8.0]))
 
 
 def test_derivatives_end_at_detach_and_no_grad() -> None:
@@ -168,7 +174,7 @@ def test_derivatives_end_at_detach_and_no_grad() -> None:
         scale = w * 2
         twice = scale + w
     (w * scale * w.detach() + twice).sum().backward()
-    assert w.grad.tolist() == [18]  # type: ignore[union-attr]
+    assert grad_of(w).tolist() == [18]
     assert not scale.requires_grad
     assert (w * scale).requires_grad
     with fb.no_grad(), fb.enable_grad():
@@ -180,10 +186,10 @@ def test_frozen_parameters_take_no_gradient() -> None:
     v.requires_grad = False
     (v * w).sum().backward()
     assert v.grad is None
-    assert w.grad.tolist() == [1]  # type: ignore[union-attr]
+    assert grad_of(w).tolist() == [1]
     v.requires_grad = True
     (v * w).sum().backward()
-    assert v.grad.tolist() == [2]  # type: ignore[union-attr]
+    assert grad_of(v).tolist() == [2]
 
 
 def test_two_backwards_that_want_values_of_each_other() -> None:
@@ -196,8 +202,8 @@ def test_two_backwards_that_want_values_of_each_other() -> None:
     first.backward()
     second.backward()
     fb.flush()
-    np.testing.assert_allclose(a.grad.numpy(), [np.e**3], rtol=1e-6)  # type: ignore[union-attr]
-    np.testing.assert_allclose(b.grad.numpy(), [np.e**3], rtol=1e-6)  # type: ignore[union-attr]
+    np.testing.assert_allclose(grad_of(a).numpy(), [np.e**3], rtol=1e-6)
+    np.testing.assert_allclose(grad_of(b).numpy(), [np.e**3], rtol=1e-6)
     np.testing.assert_allclose(second.numpy(), 2 * np.e**3, rtol=1e-6)
     assert fb.stats()["programs_run"] == 1
 
@@ -207,7 +213,7 @@ def test_backward_through_an_earlier_update_in_the_same_program() -> None:
     for _ in range(3):
         (w * w).sum().backward()
         with fb.no_grad():
-            w.value = w - w.grad * 0.25  # type: ignore[operator]
+            w.value = w - grad_of(w) * 0.25
         w.grad = None
     assert w.tolist() == [0.125]
     assert fb.stats()["programs_run"] == 1
@@ -286,7 +292,7 @@ def test_grad_inside_a_loss_that_is_differentiated_by_backward() -> None:
     w = fb.Param([2.0])
     penalty = fb.grad(lambda x: (w * x**2).sum())(fb.tensor([3.0]))  # 2 w x
     (penalty**2).sum().backward()
-    assert w.grad.tolist() == [144]  # 2 * (2 w x) * 2 x
+    assert grad_of(w).tolist() == [144]  # 2 * (2 w x) * 2 x
 
 
 def test_vjp_and_jvp() -> None:
@@ -372,7 +378,7 @@ def test_custom_vjp() -> None:
     assert fb.grad(lambda t: clipped(t, 3.0).sum())(x).tolist() == [2, 3]
     w = fb.Param([1.0, 5.0])
     clipped(w, 3.0).sum().backward()
-    assert w.grad.tolist() == [2, 3]  # type: ignore[union-attr]
+    assert grad_of(w).tolist() == [2, 3]
 
 
 def test_stop_gradient() -> None:

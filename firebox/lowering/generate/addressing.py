@@ -177,14 +177,14 @@ class Addressing:
     def _vector_atom(self, atom: dims.Atom) -> Val:
         if isinstance(atom, str):
             return self._vector_name(atom)
-        a, b = self._operand(atom.lhs), self._operand(atom.rhs)
+        a = self._operand(atom.lhs)
         function = getattr(self.k, atom.function)
+        if not isinstance(atom.rhs, int):
+            return function(a, self._operand(atom.rhs))  # type: ignore[no-any-return]
         if atom.function in ("min", "max") or not _never_negative(atom.lhs):
-            return function(a, b)  # type: ignore[no-any-return]
-        signed = a.dtype
-        unsigned = u64 if signed is i64 else u32  # so that division by a power of two is a shift
-        result: Val = function(self.k.bitcast(a, unsigned), self.k.bitcast(b, unsigned))
-        return self.k.bitcast(result, signed)
+            return function(a, atom.rhs)  # type: ignore[no-any-return]
+        unsigned = u64 if a.dtype is i64 else u32  # so that division by a power of two is a shift
+        return self.k.bitcast(function(self.k.bitcast(a, unsigned), atom.rhs), a.dtype)
 
     def _operand(self, expression: DimLike) -> Val:
         if not isinstance(expression, int) and self._varies(expression):

@@ -10,6 +10,7 @@ from xdsl.ir import Block, Region
 
 from firebox import dtypes
 from firebox.dialects.kernel.builder import KernelBuilder, Val
+from firebox.dialects.xdsl_compat import memref_type, scalar_type
 from firebox.errors import CompilerError
 from firebox.lowering.llvm.emit import emit_kernels
 from firebox.runtime.elf import link_objects
@@ -257,15 +258,11 @@ def test_every_target_links_without_a_symbol_from_outside(preset: str) -> None:
 
 def test_what_has_no_text_is_refused_by_name() -> None:
     block = Block()
-    block.add_op(memref.AllocOp([], [], memref.MemRefType(dtypes_f32(), [4])))
+    block.add_op(memref.AllocOp([], [], memref_type(scalar_type(dtypes.f32), 4)))
     block.add_op(func.ReturnOp())
     function = func.FuncOp("f", ((), ()), Region(block))
     with pytest.raises(CompilerError, match=r"memref\.alloc: no LLVM text for this op"):
         emit_kernels([function], V3)
-
-
-def dtypes_f32() -> memref.Attribute:
-    return KernelBuilder.kernel("k", [dtypes.f32]).buffers[0].ssa.type.element_type  # type: ignore[attr-defined,no-any-return]
 
 
 def test_a_file_name_cannot_break_out_of_its_comment() -> None:

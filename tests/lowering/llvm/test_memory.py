@@ -64,8 +64,8 @@ def test_gather(name: str, index: str) -> None:
     b = KernelBuilder.kernel("k", [dtype, kind, dtype])
     source, where, goal = b.buffers
     for lanes, start in ((8, 0), (1, 8)):
-        at = b.load(where, start, lanes)
-        b.store(goal, start, b.gather(source, at, mask=b.ne(at, 7), fill=1))
+        picked = b.load(where, start, lanes)
+        b.store(goal, start, b.gather(source, picked, mask=b.ne(picked, 7), fill=1))
     x = np.arange(200).astype(dtype.numpy)
     at = np.array([5, 0, 7, 199, 3, 3, 100, 1, 9], kind.numpy)
     out = np.zeros(9, dtype.numpy)

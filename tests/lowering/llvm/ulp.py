@@ -57,13 +57,15 @@ def erf(x: Array) -> Array:
     unit = 2 / np.sqrt(np.longdouble("3.14159265358979323846264338327950288"))
     result = np.where(np.isnan(x), x, np.ones_like(x))
     result[small] = unit.astype(x.dtype) * np.exp(-magnitude * magnitude) * total
-    return np.copysign(result, x)
+    signed: Array = np.copysign(result, x)
+    return signed
 
 
 def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x)) without overflow."""
     e = np.exp(-np.abs(x))
-    return np.where(x < 0, e, 1) / (1 + e)
+    result: Array = np.where(x < 0, e, 1) / (1 + e)
+    return result
 
 
 REFERENCES: dict[str, Any] = {
