@@ -5,8 +5,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 import firebox as fb
 from firebox import dims
 from firebox.dialects.nd import ArrayLike, Aval, Formula, Guard, Kind, Monoid, NdOp, Read, Sample, register

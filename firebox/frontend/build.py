@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.ir import Block as IrBlock
 
 from firebox.dialects.nd.aval import tensor_type
-from firebox.dialects.nd.base import lookup
+from firebox.dialects.nd.base import NdOp, lookup
 from firebox.dialects.nd.params import Literal
 from firebox.dialects.nd.transform import RegionOp, yield_values
 from firebox.dialects.xdsl_compat import append, file_location
@@ -110,6 +110,7 @@ class _Builder:
             entry = step.entry
             operands = [values[n] for n in step.operands]
             location = self._location(step)
+            op: NdOp
             if step.blocks:
                 op = self._region_op(entry, operands, step.blocks, location)
             else:

@@ -111,7 +111,7 @@ class Param(Cell):
             self.slot.grad = self._grad if wanted else None
             self.slot.set(value)
 
-    def requires_grad_(self, wanted: bool = True) -> "Param":  # type: ignore[override]
+    def requires_grad_(self, wanted: bool = True) -> "Param":
         self.requires_grad = wanted
         return self
 

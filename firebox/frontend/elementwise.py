@@ -102,23 +102,23 @@ def _first(a: Any, b: Any) -> Tensor:
 
 
 def add(a: Any, b: Any) -> Tensor:
-    return _first(a, b) + b
+    return _first(a, b).__add__(b)
 
 
 def subtract(a: Any, b: Any) -> Tensor:
-    return _first(a, b) - b
+    return _first(a, b).__sub__(b)
 
 
 def multiply(a: Any, b: Any) -> Tensor:
-    return _first(a, b) * b
+    return _first(a, b).__mul__(b)
 
 
 def divide(a: Any, b: Any) -> Tensor:
-    return _first(a, b) / b
+    return _first(a, b).__truediv__(b)
 
 
 def power(a: Any, b: Any) -> Tensor:
-    return _first(a, b) ** b
+    return _first(a, b).__pow__(b)
 
 
 def maximum(a: Any, b: Any) -> Tensor:
@@ -133,7 +133,7 @@ def minimum(a: Any, b: Any) -> Tensor:
 
 def equal(a: Any, b: Any) -> Tensor:
     """Element by element."""
-    return _first(a, b) == b
+    return _first(a, b).__eq__(b)
 
 
 # ---- reductions --------------------------------------------------------------------------------------------------

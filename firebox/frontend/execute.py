@@ -94,9 +94,21 @@ def flush(*cells: Any) -> None:
 def note_pending() -> None:
     """Called when many values have been recorded: forget those that nobody holds, and run the rest if they are many."""
     with _lock:
-        PENDING[:] = [r for r in PENDING if r() is not None]
-        if len(PENDING) > MAX_PENDING // 2:
+        PENDING[:] = [r for r in PENDING if _is_pending(r)]
+        if len(PENDING) > MAX_PENDING // 2 or _needs_many(_held(), MAX_PENDING // 2):
             run([])
+
+
+def _needs_many(values: Sequence[Var], limit: int) -> bool:
+    """Whether more recorded ops than the limit are behind the values."""
+    seen: set[Node] = set()
+    stack = list(values)
+    while stack and len(seen) <= limit:
+        var = stack.pop()
+        if var.buffer is None and var.node is not None and var.node not in seen:
+            seen.add(var.node)
+            stack.extend(var.node.inputs())
+    return len(seen) > limit
 
 
 def run(requested: Sequence[Var]) -> None:

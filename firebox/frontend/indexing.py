@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firebox import dims, dtypes
+from firebox.dialects.nd.base import lookup
 from firebox.dims import Dim, DimLike
 from firebox.errors import DTypeError, IndexRangeError, ShapeError, TraceError, UserError
 
@@ -379,7 +380,7 @@ class Place:
     def _put(self, positions: "Tensor", values: "Tensor") -> "Tensor":
         """The elements at these positions set; of equal positions the last one counts."""
         x = self.x
-        ordered, order = positions.apply_sort()
+        ordered, order = positions.apply(lookup("nd.sort"), (positions,), {"axis": 0, "descending": False})
         count = positions.shape[0]
         following = ordered.slice((1,), (count,)).pad((0,), (1,), -1) if count != 0 else ordered
         chosen = values.take(order, 0)

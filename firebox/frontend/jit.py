@@ -4,7 +4,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from firebox.dialects.nd.aval import Aval
 from firebox.dims import DimLike
@@ -37,6 +37,8 @@ _MAX_PREPARED = 1024
 
 class Jitted:
     """A compiled function; see `jit`."""
+
+    __name__: str
 
     def __init__(
         self,
@@ -209,13 +211,36 @@ def _device_of(values: Sequence[Var]) -> Device:
     return next(iter(found.values())) if found else current_device()
 
 
+Wrap = Callable[[Callable[..., Any]], Jitted]
+
+
+@overload
+def jit(
+    function: None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    dims: Mapping[str, Any] | None = None,
+) -> Wrap: ...
+
+
+@overload
+def jit(
+    function: Callable[..., Any],
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    dims: Mapping[str, Any] | None = None,
+) -> Jitted: ...
+
+
 def jit(
     function: Callable[..., Any] | None = None,
     *,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     dims: Mapping[str, Any] | None = None,
-) -> Any:
+) -> Jitted | Wrap:
     """A function that is traced once and then runs as one compiled program. Also a decorator, also of methods.
 
     Arguments and results may be nested lists, tuples, dicts and dataclasses of tensors. Cells that the function reads
@@ -230,5 +255,5 @@ def jit(
         dims: names for sizes that vary, by argument: ``dims={"x": ("b", None)}`` or ``dims={"x": {0: "b"}}``.
     """
     if function is None:
-        return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames, dims=dims)
+        return lambda f: Jitted(f, static_argnums, static_argnames, dims)
     return Jitted(function, static_argnums, static_argnames, dims)

@@ -12,6 +12,7 @@ from firebox.dims import Dim, DimLike
 from firebox.frontend import execute
 from firebox.frontend.jit_trace import Scalar
 from firebox.frontend.tensor import Tensor, as_tensor
+from firebox.frontend.values import static_shape
 from firebox.runtime.memory import Buffer
 from firebox.signature import TensorSpec
 
@@ -35,7 +36,9 @@ class Static:
         return hash((type(self.value), self._key()))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Static) and type(self.value) is type(other.value) and bool(self._key() == other._key())
+        if not isinstance(other, Static) or type(self.value) is not type(other.value):
+            return False
+        return self.value is other.value or bool(self._key() == other._key())
 
 
 def leaf_of(value: Any) -> Any:
@@ -99,10 +102,11 @@ def merge(old: Any, new: Any, names: dict[tuple[DimLike, int], str]) -> Any:
         return new if repr(old.value) == repr(new.value) else Scalar(new.kind, None)
     if not isinstance(new, Aval):
         return new
-    return Aval(new.dtype, tuple(_merged_size(a, b, names) for a, b in zip(old.shape, new.shape, strict=True)))
+    sizes = zip(old.shape, static_shape(new), strict=True)
+    return Aval(new.dtype, tuple(_merged_size(a, b, names) for a, b in sizes))
 
 
-def _merged_size(old: DimLike, new: Any, names: dict[tuple[DimLike, int], str]) -> DimLike:
+def _merged_size(old: DimLike, new: int, names: dict[tuple[DimLike, int], str]) -> DimLike:
     """Sizes that were equal before and are equal now are one dim."""
     if old == new or new < 2 or (isinstance(old, int) and old < 2):
         return new

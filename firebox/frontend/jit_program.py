@@ -116,11 +116,15 @@ class Prepared:
         try:
             return self.variant.compiled(inputs, self.sizes, donate)
         except BaseException as error:
-            for _, slot in self.variant.replaced if donate is not None else ():
-                failed = Var(self.avals[0], self.variant.device)
-                failed.buffer = Failure(error)
-                slot.set(failed)
+            if donate is not None:  # what the cells held may be overwritten
+                self._poison(error)
             raise
+
+    def _poison(self, error: BaseException) -> None:
+        replaced = {slot for _, slot in self.variant.replaced}
+        for slot, aval, _ in self.variant.hidden:
+            if slot in replaced:
+                slot.set(Var(aval, self.variant.device, buffer=Failure(error)))
 
     def _add_hidden(self, inputs: list[Any]) -> bool:
         """Add what cells and random streams hold; tells whether derivatives flow through any of it."""

@@ -53,7 +53,9 @@ def here() -> str:
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith(_PACKAGE):
-            return text((frame.f_code, frame.f_lasti)) if ours else ""
+            if ours:
+                return text((frame.f_code, frame.f_lasti))
+            # else a rule of another package's op, which we have called
         ours = ours or (name.startswith(_USED_DIRECTLY) and name != __file__)
         frame = frame.f_back
     return ""

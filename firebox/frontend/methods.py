@@ -5,7 +5,6 @@ from typing import Any, Self
 
 from firebox import dtypes
 from firebox.dialects.nd.array import ArrayLike, Axes
-from firebox.dialects.nd.base import lookup
 from firebox.dims import DimLike
 from firebox.frontend.functions import activations, linear_algebra, normalization, shape
 
@@ -122,11 +121,6 @@ class Methods(ArrayLike):
 
     def argsort(self, axis: int = -1, descending: bool = False) -> Self:
         return shape.argsort(self, axis, descending)
-
-    def apply_sort(self) -> tuple[Self, Self]:
-        """Sorted along the first axis, and where each element came from."""
-        values, order = self.apply(lookup("nd.sort"), (self,), {"axis": 0, "descending": False})
-        return values, order
 
     def topk(self, k: int, axis: int = -1, largest: bool = True) -> tuple[Self, Self]:
         """The ``k`` largest (or smallest) elements along an axis, and their indices."""

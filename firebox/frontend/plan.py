@@ -195,7 +195,7 @@ class Planner:
             if node is not None and (var.buffer is None or scope is not self._top):
                 first = scope.results.get(node)
                 if first is not None:
-                    return first + var.index if type(first) is int else first[var.index]  # type: ignore[index,operator]
+                    return first + var.index if type(first) is int else first[var.index]  # type: ignore[index]
         if type(var) is ScalarVar:
             self.plan.slots.append(var)
             return -len(self.plan.slots)
@@ -262,7 +262,7 @@ class Planner:
         yields = [self._operand(v, last, steps) for v in region.outputs]
         for node, index in extras:
             first = scope.results[node]
-            yields.append(first + index if type(first) is int else first[index])  # type: ignore[index,operator]
+            yields.append(first + index if type(first) is int else first[index])  # type: ignore[index]
         self._scopes.pop()
         self._key.append(tuple(yields))
         return Block(args, tuple(v.aval for v in region.args), steps, tuple(yields))

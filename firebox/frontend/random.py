@@ -142,11 +142,11 @@ def uniform(
     device: object = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Evenly distributed over [low, high), in steps of 2^-24 of the range for f32 (``high`` may come up by rounding)."""
+    """Evenly distributed over [low, high), in steps of 2^-24 of the range for f32; rounding may give ``high``."""
     unit = _unit(as_shape((tuple(shape),)), _float("uniform", dtype), device, generator)
     if isinstance(low, int | float) and isinstance(high, int | float):
         return unit if (low, high) == (0, 1) else unit * float(high - low) + float(low)
-    return unit * (high - low) + low
+    return unit.__mul__(high - low).__add__(low)
 
 
 def normal(
@@ -167,7 +167,7 @@ def normal(
     if isinstance(std, int | float) and isinstance(mean, int | float):
         scaled = standard if std == 1 else standard * float(std)
         return (scaled if mean == 0 else scaled + float(mean)).astype(kind)
-    return (standard * std + mean).astype(kind)
+    return standard.__mul__(std).__add__(mean).astype(kind)
 
 
 def randint(
@@ -197,7 +197,7 @@ def bernoulli(
     shape: Sequence[DimLike] = (), p: Any = 0.5, device: object = None, generator: Generator | None = None
 ) -> Tensor:
     """True with probability ``p`` (a number or a tensor), else False."""
-    return uniform(shape, device=device, generator=generator) < p
+    return uniform(shape, device=device, generator=generator).__lt__(p)
 
 
 def permutation(x: Any, device: object = None, generator: Generator | None = None) -> Tensor:

@@ -96,7 +96,7 @@ def detached(var: Var) -> Var:
         return var
     if var.buffer is None and var.node is None:  # a placeholder
         return record(lookup("nd.stop_gradient"), (var,), {})[0]
-    return CutVar(var.aval, var.device, var.node, var.index, False, var.buffer)  # type: ignore[arg-type]
+    return CutVar(var.aval, var.device, var.node, var.index, False, var.buffer)
 
 
 class Storage:

@@ -164,7 +164,7 @@ class Tensor(Methods):
         return var.grad if type(var) is LeafVar else None
 
     def backward(self, gradient: Any = None, retain_graph: bool = False, create_graph: bool = False) -> None:
-        """Add the derivatives of this value by every leaf behind it to the leaves' ``grad``; see `backward.backward`."""
+        """Add the derivatives of this value to ``grad`` of every leaf behind it; see `backward.backward`."""
         cotangent = None if gradient is None else as_tensor(gradient, self.device)._var
         backward.backward(self._var, cotangent, retain_graph or create_graph, create_graph)
 
@@ -192,7 +192,7 @@ class Tensor(Methods):
         return array.copy() if copy else array
 
     def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self.numpy())
+        return memoryview(self.numpy())  # type: ignore[arg-type]
 
     def __dlpack__(self, **options: Any) -> Any:
         var = self._var
@@ -215,11 +215,11 @@ class Tensor(Methods):
         """Nested lists of Python numbers."""
         return self.numpy().tolist()
 
-    def _single(self, what: str) -> np.generic:
+    def _single(self, what: str) -> Any:
         if self._var.aval.size != 1:
             raise ShapeError("needs exactly one element", op=what, expected="size 1", found=self._var.aval)
         array = execute.buffer_of(self._var).as_numpy(self._var.aval.dtype.numpy, (1,), internal=True)
-        return cast(np.generic, array[0])
+        return array[0]
 
     def __bool__(self) -> Any:  # the class has a method called bool
         if self._var.aval.size != 1:
@@ -238,15 +238,15 @@ class Tensor(Methods):
             ) from error
 
     def __int__(self) -> Any:
-        return int(self._single("int"))  # type: ignore[call-overload]
+        return int(self._single("int"))
 
     def __float__(self) -> Any:
-        return float(self._single("float"))  # type: ignore[arg-type]
+        return float(self._single("float"))
 
     def __index__(self) -> Any:
         if not self.dtype.is_int:
             raise DTypeError("only integers can be an index", op="index", expected="an int type", found=self.dtype.name)
-        return int(self._single("index"))  # type: ignore[call-overload]
+        return int(self._single("index"))
 
     # ---- as a container ------------------------------------------------------------------------------------------
 

@@ -243,7 +243,7 @@ class _Fuser(Partition):
         self._note(target, producers, borders)
 
     def _why_no_merge(self, op: NdOp, home: Index, other: Group, target: Group) -> str | None:
-        if other.kind != "loops":
+        if other.kind != "loops" or (target.kind == "contract" and other.axes):
             return "kind"
         if _renamed(other, target) is None:
             return "domain"

@@ -283,6 +283,8 @@ def test_narrow_floats_are_f32_in_registers() -> None:
         (lambda b: b.add(b.iota(4), b.iota(8)), "vectors of different lanes"),
         (lambda b: b.add(b.iota(4), 1.5), "a float constant beside an integer"),
         (lambda b: b.div(b.iota(4), b.iota(4)), "no such operation for this element type"),
+        (lambda b: b.shr(b.load(b.buffers[0], 0), 1.0), "no such operation for this element type"),
+        (lambda b: b.and_(b.load(b.buffers[0], 0), 1.0), "no such operation for this element type"),
         (lambda b: b.exp(b.iota(4)), "no such operation for this element type"),
         (lambda b: b.select(b.iota(4), 1, 2), "a condition must be bool"),
         (lambda b: b.index(b.iota(4)), "an index must be an integer scalar"),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,10 @@ def test_attributes_that_do_not_exist() -> None:
         getattr(fb, "nothing")  # noqa: B009
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_is_there_and_has_a_type() -> None:
     missing = [name for name in fb.__all__ if not hasattr(fb, name)]
     assert missing == []
     assert set(fb.__all__) <= set(dir(fb))
+    stub = Path(fb.__file__).with_suffix(".pyi").read_text()
+    typed = re.findall(r"import \w+ as (\w+)$|^(\w+)(?=:| = )", stub, re.MULTILINE)
+    assert sorted(set(fb.__all__)) == sorted({a or b for a, b in typed} - {"frontend", "__all__"})

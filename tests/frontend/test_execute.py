@@ -3,6 +3,7 @@
 import gc
 import sys
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -77,6 +78,14 @@ def test_a_program_ends_when_much_is_pending() -> None:
         kept.append(kept[-1] + 1)
     assert runs() == 1
     assert kept[-1].tolist() == [execute.MAX_PENDING + 10]
+
+
+def test_a_long_chain_of_values_that_nobody_holds_ends_programs_too() -> None:
+    x = fb.tensor([0.0])
+    for _ in range(3 * execute.MAX_PENDING):
+        x = x + 1
+    assert runs() >= 2
+    assert x.tolist() == [3 * execute.MAX_PENDING]
 
 
 def test_garbage_does_not_end_programs() -> None:
@@ -341,6 +350,20 @@ def test_reading_inside_a_trace_leaves_what_is_pending_outside_alone() -> None:
         return (x * pending).sum()
 
     assert fb.grad(f)(fb.ones(2)).tolist() == [2, 2]
+
+
+def test_threads_record_and_read_at_the_same_time() -> None:
+    def work(seed: int) -> float:
+        x = fb.tensor(np.full(8, seed, np.float32))
+        total = 0.0
+        for k in range(20):
+            y = (x + k) * 2
+            total += y.sum().item()  # type: ignore[assignment]
+        return total
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(work, range(8)))
+    assert found == [sum(8 * (seed + k) * 2 for k in range(20)) for seed in range(8)]
 
 
 def test_stats_count_and_reset() -> None:

@@ -392,6 +392,25 @@ def test_a_model_may_be_an_argument() -> None:
     assert traces() == 2
 
 
+def test_a_fault_in_a_step_that_replaces_cells_is_raised_when_they_are_read() -> None:
+    state = fb.Buffer([1.0, 2.0])
+
+    @fb.jit
+    def f(i: fb.Tensor) -> None:
+        state.value = state * state[i]
+
+    f(fb.tensor([1]))
+    assert state.tolist() == [2, 4]
+    for _ in range(2):
+        with pytest.raises(fb.IndexRangeError):
+            f(fb.tensor([7]))
+    with pytest.raises(fb.IndexRangeError):
+        state.numpy()
+    state.value = fb.tensor([1.0, 3.0])
+    f(fb.tensor([1]))
+    assert state.tolist() == [3, 9]
+
+
 # ---- errors ------------------------------------------------------------------------------------------------------
 
 
@@ -401,7 +420,7 @@ def test_a_model_may_be_an_argument() -> None:
 def test_reading_a_traced_value_is_an_error(read: Any) -> None:
     @fb.jit
     def f(x: fb.Tensor) -> fb.Tensor:
-        return x * read(x.sum())
+        return x.__mul__(read(x.sum()))
 
     with pytest.raises(TraceError, match=r"(?s)traced.*fb\.where") as caught:
         f(fb.ones(2))
@@ -444,7 +463,7 @@ def test_traced_functions_tell_what_they_capture() -> None:
     model = fb.nn.Linear(2, 3)
     offset = fb.ones(3)
     traced = fb.jit(lambda x: model(x) + offset).lower(fb.spec("f32[b, 2]")).traced
-    assert traced.trace.hidden == [model.weight.slot, model.bias.slot]
+    assert traced.trace.hidden == [model.weight.slot, model.bias.slot]  # type: ignore[union-attr]
     assert [v.aval.shape for v in traced.constants] == [(3,)]
     forbid_writes(traced, "compile")
     forbid_draws(traced, "compile")

@@ -101,6 +101,21 @@ def test_a_cycle_is_refused() -> None:
     assert "nd.add" in [op.name for op in found[1].members]
 
 
+def test_a_reduction_does_not_get_into_a_contraction() -> None:
+    """As in the gradient of attention: the product of a softmax and a contraction."""
+
+    def function(x: Value, w: Value) -> Value:
+        y = x.one("contract", x, w, spec="b k, n k -> b n", sizes=(8, 4, 8))
+        return softmax(x.pad((0, 0), (0, 4))) * y
+
+    found = groups(function, "f32[8, 4]", "f32[8, 4]")
+    assert sorted(g.group for g in found) == ["contract", "loops"]
+    assert all(g.axes == () for g in found if g.group == "contract")
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((8, 4)).astype(np.float32) for _ in range(2)]
+    check_native(function, ("f32[8, 4]", "f32[8, 4]"), arrays, rtol=1e-5, atol=1e-5)
+
+
 def test_borders_have_a_reason_of_the_closed_list() -> None:
     found = groups(lambda x: x.exp().transpose() + x.exp(), "f32[8, 8]")
     reasons = [r.split(": ")[1] for g in found for r in g.reasons]

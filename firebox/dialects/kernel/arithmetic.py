@@ -240,25 +240,29 @@ class Arithmetic(Convert):
 
     def shl(self, a: Operand, b: Operand) -> Val:
         """a << b; by the width or more it gives 0."""
-        a, b = self._pair(a, b)
-        return self._shift(arith.ShLIOp, {"overflowFlags": OVERFLOW_NONE}, a, b, 0)
+        a, b = self._shift_pair(a, b)
+        return self._shift(arith.ShLIOp, {"overflowFlags": OVERFLOW_NONE}, a, b)
 
     def shr(self, a: Operand, b: Operand) -> Val:
         """a >> b, arithmetic on signed integers; by the width or more it gives 0, or -1 for negative a."""
-        a, b = self._pair(a, b)
-        if a.dtype.is_signed:
-            bits = a.dtype.itemsize * 8
-            within = self._in_width(b, bits)
-            amount = b if within is None else self.select(within, b, bits - 1)
-            return self._pure(arith.ShRSIOp, (a, amount), a.dtype, a.lanes, {})
-        return self._shift(arith.ShRUIOp, {}, a, b, 0)
+        a, b = self._shift_pair(a, b)
+        if not a.dtype.is_signed:
+            return self._shift(arith.ShRUIOp, {}, a, b)
+        bits = a.dtype.itemsize * 8
+        within = self._in_width(b, bits)
+        amount = b if within is None else self.select(within, b, bits - 1)
+        return self._pure(arith.ShRSIOp, (a, amount), a.dtype, a.lanes, {})
 
-    def _shift(self, cls: type[Operation], properties: Properties, a: Val, b: Val, beyond: int) -> Val:
+    def _shift_pair(self, a: Operand, b: Operand) -> tuple[Val, Val]:
+        a, b = self._pair(a, b)
         if not a.dtype.is_int:
             raise _refuse("shift", a.dtype)
+        return a, b
+
+    def _shift(self, cls: type[Operation], properties: Properties, a: Val, b: Val) -> Val:
         within = self._in_width(b, a.dtype.itemsize * 8)
         shifted = self._pure(cls, (a, b), a.dtype, a.lanes, properties)
-        return shifted if within is None else self.select(within, shifted, beyond)
+        return shifted if within is None else self.select(within, shifted, 0)
 
     def _in_width(self, amount: Val, bits: int) -> Val | None:
         """Where a shift amount is in [0, bits); None if it is known to be everywhere."""

@@ -15,7 +15,7 @@ class Schedule:
 
     Attributes:
         template: name of the generator.
-        lane: the loop that fills the vector lanes, e.g. ``d1``; ``flat`` for all loops of a map as one; empty for scalar code.
+        lane: the loop that fills the vector lanes, e.g. ``d1``; ``flat`` for all loops of a map as one; empty for scalars.
         lanes: elements of a vector.
         block: turns of the lane loop (a parallel one) in one unit of work.
         unroll: vectors in flight: independent accumulators of a reduction, or vectors of a map.
@@ -24,7 +24,7 @@ class Schedule:
         nontemporal: stores bypass the caches.
         masked: every turn of a parallel lane loop has a mask, so that a large body is written once.
         rows: the loops that give a contraction's register tile its rows, e.g. ``d2,d3``.
-        blocks: turns of a contraction's loops that are one piece of work, e.g. ``d0:64,r0:256``; all turns where not named.
+        blocks: turns of a contraction's loops that are one piece of work, e.g. ``d0:64,r0:256``; where not named, all.
         pack: operands of a contraction that are copied to scratch, block by block.
     """
 

@@ -6,32 +6,33 @@ They draw from the generator that `manual_seed` sets: the same seed gives the sa
 import math
 from collections.abc import Sequence
 
+from firebox.dims import DimLike
 from firebox.errors import ShapeError
 from firebox.frontend import creation, random
 from firebox.frontend.tensor import Tensor
 
 
-def zeros(shape: Sequence[int], dtype: object = None, device: object = None) -> Tensor:
+def zeros(shape: Sequence[DimLike], dtype: object = None, device: object = None) -> Tensor:
     return creation.zeros(tuple(shape), dtype=dtype, device=device)
 
 
-def ones(shape: Sequence[int], dtype: object = None, device: object = None) -> Tensor:
+def ones(shape: Sequence[DimLike], dtype: object = None, device: object = None) -> Tensor:
     return creation.ones(tuple(shape), dtype=dtype, device=device)
 
 
-def constant(shape: Sequence[int], value: float, dtype: object = None, device: object = None) -> Tensor:
+def constant(shape: Sequence[DimLike], value: float, dtype: object = None, device: object = None) -> Tensor:
     return creation.full(tuple(shape), value, dtype=dtype, device=device)
 
 
 def uniform(
-    shape: Sequence[int], low: float = 0.0, high: float = 1.0, dtype: object = None, device: object = None
+    shape: Sequence[DimLike], low: float = 0.0, high: float = 1.0, dtype: object = None, device: object = None
 ) -> Tensor:
     """Evenly distributed in [low, high)."""
     return random.uniform(tuple(shape), low, high, dtype=dtype, device=device)
 
 
 def normal(
-    shape: Sequence[int], mean: float = 0.0, std: float = 1.0, dtype: object = None, device: object = None
+    shape: Sequence[DimLike], mean: float = 0.0, std: float = 1.0, dtype: object = None, device: object = None
 ) -> Tensor:
     return random.normal(tuple(shape), mean, std, dtype=dtype, device=device)
 

@@ -68,8 +68,8 @@ def _lane_cost(nest: Nest, loop: Loop, lanes: int) -> float:
 
 def _flat_pays(nest: Nest, lanes: int) -> bool:
     """The innermost loop is too short for the lanes, and all extents are numbers to divide by."""
-    last = nest.parallel[-1].extent
-    return isinstance(last, int) and last < 2 * lanes and all(isinstance(loop.extent, int) for loop in nest.parallel)
+    extents = [loop.extent for loop in nest.parallel]
+    return dims.is_static(extents) and 0 not in extents and _size(extents[-1]) < 2 * lanes
 
 
 def _flat_cost(nest: Nest, lanes: int) -> float:

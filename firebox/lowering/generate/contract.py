@@ -1,9 +1,9 @@
 """Kernels of groups of kind ``contract``: a contraction in register tiles, with the maps that follow it on each tile.
 
-A unit of work is a block of the result. What a block needs of an operand may be copied to scratch first; it is copied again
-only when a later unit needs another part. Register tiles follow each other along the lanes outside and along the rows
-inside; rows that are left over form smaller tiles, columns that are left over are masked. Where a reduced loop is cut, or the
-lanes do not follow the result's memory, a block's sums go to scratch and are finished from there.
+A unit of work is a block of the result. What a block needs of an operand may be copied to scratch first; it is copied
+again only when a later unit needs another part. Register tiles follow each other along the lanes outside and along the
+rows inside; rows that are left over form smaller tiles, columns that are left over are masked. Where a reduced loop is
+cut, or the lanes do not follow the result's memory, a block's sums go to scratch and are finished from there.
 """
 
 from collections.abc import Callable, Sequence
@@ -91,9 +91,11 @@ class ContractKernel:
     # ---- units ---------------------------------------------------------------------------------------------------
 
     def _units(self, work: Callable[[], None]) -> None:
-        """A loop over the units; slabs that depend on the unit alone are filled where that part of its number changes."""
+        """A loop over the units; a slab that depends on the unit is filled where that part of its number changes."""
         k, tiling = self.k, self.tiling
-        slabs = [n for n in self.scratch.slabs if tiling.cut(n) and not tiling.parts_of(n)] if work != self._finish else []
+        slabs = [n for n in self.scratch.slabs if tiling.cut(n) and not tiling.parts_of(n)]
+        if work == self._finish:
+            slabs = []
 
         def turn(unit: Val, filled: list[Val]) -> list[Val]:
             numbers = self._enter_unit(unit)
@@ -148,21 +150,26 @@ class ContractKernel:
     # ---- parts of the reduced loops ------------------------------------------------------------------------------
 
     def _parts(self, work: Callable[[], None]) -> None:
-        """A loop over the blocks of the reduced loop that is cut."""
-        k, tiling, loop = self.k, self.tiling, self.tiling.parts
+        """Loops over the blocks of the reduced loops that are cut."""
         self.first: Val | None = None
-        if loop is None:
+        self._part_loops(self.tiling.parts, work)
+
+    def _part_loops(self, rest: list[Loop], work: Callable[[], None]) -> None:
+        k, tiling = self.k, self.tiling
+        if not rest:
+            if self.scratch.spanning:
+                self._fill([n for n in self.scratch.slabs if tiling.cut(n) and tiling.parts_of(n) == tiling.cut(n)])
             work()
             return
-        block = self.body.expression(tiling.block(loop))
+        loop, *inner = rest
+        outer = self.first
 
         def turn(number: Val) -> None:
-            self.start[loop.name] = k.mul(number, block)
+            self.start[loop.name] = k.mul(number, self.body.expression(tiling.block(loop)))
             self.count[loop.name] = self._count(loop)
-            self.first = k.eq(number, 0)
-            if self.scratch.spanning:
-                self._fill([n for n in self.scratch.slabs if tiling.parts_of(n) and len(tiling.cut(n)) == 1])
-            work()
+            now = k.eq(number, 0)
+            self.first = now if outer is None else k.and_(outer, now)
+            self._part_loops(inner, work)
 
         k.loop(0, self.body.expression(tiling.unit_extent(loop)), 1, [], lambda number, _: turn(number))
 
@@ -174,8 +181,8 @@ class ContractKernel:
     def _add(self) -> None:
         """Add one part of the reduced loops to a block of sums."""
         tiling = self.tiling
-        early = 1 if self.scratch.spanning else 0
-        self._fill([n for n in self.scratch.slabs if tiling.parts_of(n) and len(tiling.cut(n)) > early])
+        late = [n for n in self.scratch.slabs if tiling.parts_of(n)]
+        self._fill([n for n in late if not self.scratch.spanning or tiling.parts_of(n) != tiling.cut(n)])
         if self.first is not None:
             self.k.if_(self.first, self._clear)
         self.tile = RegisterTile(self.body, tiling, [self._source(side) for side in (0, 1)])
@@ -217,7 +224,9 @@ class ContractKernel:
     def _finish(self) -> None:
         assert self.scratch.sums is not None
         square = self.k.view(self.k.scratch, self.scratch.square, self.problem.dtype)
-        finish = Finish(self.body, self.tiling, self.scratch.sums, self.memory[RESULT], square, self.outputs, self.target)
+        finish = Finish(
+            self.body, self.tiling, self.scratch.sums, self.memory[RESULT], square, self.outputs, self.target
+        )
         finish.block(self.start, self.count, self._base())
 
     # ---- tiles of a block ----------------------------------------------------------------------------------------
@@ -320,10 +329,7 @@ class ContractKernel:
             base = k.add(base, k.mul(position, sums.strides.get(name, 0)))
         rows = [sum(sums.strides.get(name, 0) * offset for name, offset in row.items()) for row in offsets]
         at = [k.add(base, row + vector * tiling.lanes) for row in rows for vector in range(tiling.vectors)]
-        if self.first is None:
-            start = self.tile.zeros(offsets)
-        else:
-            start = [k.load(memory, a, tiling.lanes) for a in at]
+        start = self.tile.zeros(offsets) if self.first is None else [k.load(memory, a, tiling.lanes) for a in at]
         for address, total in zip(at, self.tile.sums(place, offsets, start), strict=True):
             k.store(memory, address, total)
 

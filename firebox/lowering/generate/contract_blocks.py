@@ -1,4 +1,4 @@
-"""Cuts the loops of a contraction into blocks: what a block reads and adds up fits the cache, and there is enough to share."""
+"""Cuts the loops of a contraction into blocks, so that what a block needs fits the cache and there is work to share."""
 
 import math
 from collections.abc import Mapping
@@ -60,7 +60,13 @@ class Shape:
 
 
 class Blocks:
-    """Finds the blocks for one shape of tile; `sizes` are the turns of every loop in a block, `cut` the loops that are cut."""
+    """Finds the blocks for one shape of tile.
+
+    Attributes:
+        sizes: turns of every loop in a block.
+        cut: the loops that are cut.
+        scratch: the sums of a block go to scratch.
+    """
 
     def __init__(self, shape: Shape, cache: int) -> None:
         self.shape = shape
@@ -70,7 +76,8 @@ class Blocks:
         self.cut: set[str] = set()
         self.scratch = shape.scratch
         self._start()
-        self._fit()
+        if not shape.lane.reduced:
+            self._fit()
         self._share()
 
     def _start(self) -> None:
@@ -131,7 +138,9 @@ class Blocks:
     def parts_of(self, number: int) -> int:
         """Parts of an operand that follow each other in one unit."""
         names = self.problem.operands[number].names
-        return math.prod(-(-turns_of(loop) // self.sizes[loop.name]) for loop in self.problem.reduced if loop.name in names)
+        return math.prod(
+            -(-turns_of(loop) // self.sizes[loop.name]) for loop in self.problem.reduced if loop.name in names
+        )
 
     def shared_units(self, number: int) -> int:
         """Units that need the same part of an operand."""

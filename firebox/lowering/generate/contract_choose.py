@@ -1,7 +1,7 @@
-"""Chooses the schedule of a contraction: the loop that fills the lanes, the rows of the register tile, what is copied, blocks.
+"""Chooses the schedule of a contraction: what fills the lanes and the rows of the register tile, what is copied, blocks.
 
-Every loop of the result is tried for the lanes and for the rows, and a reduced loop for the lanes where both factors follow
-it in memory; the candidate with the fewest estimated cycles wins.
+Every loop of the result is tried for the lanes and for the rows, and a reduced loop for the lanes where both factors
+follow it in memory; the candidate with the fewest estimated cycles wins.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
 from firebox.lowering.generate.contract_blocks import UNIT, Blocks, Shape, turns_of
-from firebox.lowering.generate.contract_cost import along, fill_cost, is_packable, tile_cost, total_cost
+from firebox.lowering.generate.contract_cost import along, fill_cost, is_packable, least_cost, tile_cost, total_cost
 from firebox.lowering.generate.contract_problem import Problem
 from firebox.lowering.generate.contract_tiling import RESULT, blocks_text
 from firebox.lowering.generate.nest import Loop
@@ -20,9 +20,6 @@ from firebox.runtime.target import Target
 VECTORS = (1, 2, 3, 4, 6, 8)
 MAX_ROWS = 14
 MAX_SUMS = 18
-COPY_SHARE = 4.0
-"""Work of a thread, at least, in terms of what it copies."""
-
 LARGE = 1 << 18
 """Bytes of an operand from which on it may pay to copy it although it is read well in place."""
 
@@ -36,10 +33,14 @@ def contract_schedule(group: GroupOp, target: Target) -> Schedule:
     lanes = target.lanes(max(problem.dtype.itemsize, 4))
     if lanes < 2 or not (problem.out or problem.reduced):
         return Schedule("contract")
-    found = [_Candidate.of(shape, target) for shape in _shapes(problem, lanes, target)]
-    if not found:
-        return Schedule("contract")
-    return min(found, key=lambda c: c.cost).schedule()
+    best: _Candidate | None = None
+    for bound, shape in sorted(((least_cost(s), s) for s in _shapes(problem, lanes, target)), key=lambda pair: pair[0]):
+        if best is not None and bound >= best.cost:
+            break
+        candidate = _Candidate.of(shape, target)
+        if best is None or candidate.cost < best.cost:
+            best = candidate
+    return Schedule("contract") if best is None else best.schedule()
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,14 @@ class _Candidate:
         )
 
     def _grain(self) -> int:
-        """Units worth handing to another thread; what it copies for several of them should be small beside its work."""
+        """Units worth handing to another thread; what each thread copies anew should be small beside its work."""
         shape, blocks = self.shape, self.blocks
         unit = max(1.0, blocks.work() * tile_cost(shape, blocks) / shape.sums)
         units = UNIT / unit
         for number in shape.pack:
             shared = blocks.shared_units(number)
-            copied = fill_cost(shape, blocks, number) * blocks.parts_of(number)
-            units = max(units, min(shared, COPY_SHARE * copied / unit))
+            copies = shared * unit / (fill_cost(shape, blocks, number) * blocks.parts_of(number))
+            units = max(units, shared / max(1.0, min(4.0, copies / 4), copies / 16))
         total = blocks.units()
         return -(-total // max(1, round(total / units)))
 
@@ -132,7 +133,7 @@ def _counts(loop: Loop, room: int) -> list[int]:
 
 
 def _packed(problem: Problem, lane: Loop, lanes: int, vectors: int, rows: Mapping[str, int]) -> Iterator[Shape]:
-    """With those operands in scratch that are not read well in place; and, where it is large, the one along the lanes."""
+    """With those operands in scratch that are not read well in place; and with the one along the lanes, if large."""
     plain = Shape(problem, lane, lanes, vectors, rows, frozenset(), False)
     pack = frozenset(n for n in (0, 1) if _wants_pack(plain, n))
     scratch = bool(problem.out) and lane != problem.out[-1]

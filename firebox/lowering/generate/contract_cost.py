@@ -1,4 +1,4 @@
-"""Estimated cycles of a contraction for one shape of register tile and its blocks, on a core with one multiply-add a cycle."""
+"""Estimated cycles of a contraction, given its register tile and blocks, on a core with one multiply-add a cycle."""
 
 import math
 
@@ -22,6 +22,9 @@ PAGE = 4096
 SQUARE = 110.0
 """Cycles to load, transpose and copy a square of vectors."""
 
+STAGE = 300.0
+"""Cycles to start copying an operand, or finishing sums; also for the code it takes."""
+
 FINISHED = 75.0
 """Cycles to do so at the end, on the way to the result."""
 
@@ -32,7 +35,7 @@ def is_packable(operand: Operand) -> bool:
 
 
 def along(shape: Shape, number: int) -> str:
-    """How an operand meets the lanes: ``none``, ``vector``, ``across`` (another step than 1) or ``odd`` (not even affine)."""
+    """How an operand meets the lanes: ``none``, ``vector``, ``across`` (with another step) or ``odd`` (anything else)."""
     operand = shape.problem.operands[number]
     if operand.positions is None:
         return "odd"
@@ -57,7 +60,7 @@ def load_cost(shape: Shape, number: int) -> float:
             count *= rows
     if how == "none":
         return count * (0.5 if operand.direct or number in shape.pack else 4.0)
-    good = how == "vector" and operand.direct or how != "odd" and number in shape.pack
+    good = (how == "vector" and operand.direct) or (how != "odd" and number in shape.pack)
     guarded = how == "vector" and not operand.direct
     return count * shape.vectors * (1.0 if good else 4.0 if guarded else 2.5 * shape.lanes)
 
@@ -88,24 +91,30 @@ def _jumps(shape: Shape, operand: Operand) -> bool:
     return not isinstance(step, int) or step * operand.dtype.itemsize >= PAGE
 
 
+def least_cost(shape: Shape) -> float:
+    """A bound of the cost from below, whatever the blocks."""
+    loads = load_cost(shape, 0) + load_cost(shape, 1)
+    return _turns(shape) * max(float(shape.sums), loads, LATENCY)
+
+
+def _turns(shape: Shape) -> float:
+    """Turns of the register tile."""
+    loops = (*shape.problem.out, *shape.problem.reduced)
+    return math.prod(_tiles(turns_of(loop), shape.grid(loop), loop == shape.lane) for loop in loops)
+
+
 def total_cost(shape: Shape, blocks: Blocks) -> float:
     """Cycles of the whole contraction on one core."""
-    problem = shape.problem
-    turns = 1.0
-    for loop in (*problem.out, *problem.reduced):
-        turns *= _tiles(turns_of(loop), shape.grid(loop), loop == shape.lane)
-    outputs = 1.0
-    for loop in problem.out:
-        outputs *= turns_of(loop)
-    cost = turns * tile_cost(shape, blocks) + outputs * _store_cost(shape, blocks)
+    outputs = math.prod(turns_of(loop) for loop in shape.problem.out)
+    cost = _turns(shape) * tile_cost(shape, blocks) + outputs * _store_cost(shape, blocks)
     cost += sum(fill_cost(shape, blocks, number) * _fills(blocks, number) for number in shape.pack)
-    return cost * _length(shape)
+    return cost * _length(shape) + STAGE * (len(shape.pack) + blocks.scratch)
 
 
 def _length(shape: Shape) -> float:
     """Between equals, less code."""
     uneven = sum(turns_of(shape.problem.loop(name)) % rows != 0 for name, rows in shape.rows.items())
-    return 1.0 + 0.001 * len(shape.rows) + 0.005 * uneven
+    return 1.0 + 0.001 * len(shape.rows) + 0.02 * uneven
 
 
 def _tiles(turns: int, grid: int, masked: bool) -> float:

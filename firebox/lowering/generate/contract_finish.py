@@ -42,7 +42,9 @@ class Finish:
         if len(along) > 1:
             self.body.collapse = kept | {loop.name: 0 for loop in along[:-1]}
         self.body.env.update(start)
-        self._walk(rest, base, self._lines if self.along is None or self.along == lane else lambda b: self._squares(along, b))
+        self._walk(
+            rest, base, self._lines if self.along is None or self.along == lane else lambda b: self._squares(along, b)
+        )
         self.body.collapse, self.body.lane, self.body.known = kept, None, {}
 
     def _run(self) -> list[Loop]:
@@ -106,10 +108,15 @@ class Finish:
         total = k.mul(self.count[outer.name], self.body.expression(inside))
 
         def turn(position: Val) -> None:
-            mask = None if total.const is not None and total.const % lanes == 0 else k.mask(k.sub(total, position), lanes)
+            mask = (
+                None if total.const is not None and total.const % lanes == 0 else k.mask(k.sub(total, position), lanes)
+            )
             self.body.env[inner.name] = k.add(first, position)
             at = k.add(base, k.mul(position, stride))
-            self._repeat(self.count[lane.name], lambda column: self._square(lane, Lane(inner.name, lanes, mask), at, column, stride))
+            self._repeat(
+                self.count[lane.name],
+                lambda column: self._square(lane, Lane(inner.name, lanes, mask), at, column, stride),
+            )
 
         self._repeat(total, turn)
 

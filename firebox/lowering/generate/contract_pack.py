@@ -1,8 +1,9 @@
 """Slabs: the part of a factor that a block needs, copied to scratch, with zeros where the formula reads none.
 
-Two layouts. *Rows*: the dims of the operand in their order, padding and dilation written out, so that a window is read at a
-constant step. *Lanes*: the dim that fills the lanes comes last, cut into the columns of a register tile, so that a vector is
-read at once and tiles stream through the slab; where it is not last in memory, squares are transposed in registers.
+Two layouts. *Rows*: the dims of the operand in their order, padding and dilation written out, so that a window is read at
+a constant step. *Lanes*: the dim that fills the lanes comes last, cut into the columns of a register tile, so that a
+vector is read at once and tiles stream through the slab; where it is not last in memory, squares are transposed in
+registers.
 """
 
 from collections.abc import Mapping
@@ -142,9 +143,7 @@ class _Line:
 class Packing:
     """Writes the copying of one slab."""
 
-    def __init__(
-        self, body: Body, tiling: Tiling, slab: Slab, source: Ref, target: Ref, machine: Target
-    ) -> None:
+    def __init__(self, body: Body, tiling: Tiling, slab: Slab, source: Ref, target: Ref, machine: Target) -> None:
         self.body, self.k = body, body.k
         self.tiling, self.slab = tiling, slab
         self.source, self.target = source, target
@@ -166,7 +165,9 @@ class Packing:
             return
         before, after = lines[: slab.lane], self._merged(lines[slab.lane :])
         last = after.pop()
-        self._walk([*self._merged(before), *after], nothing, nothing, None, lambda s, t, ok: self._across(lane, last, s, t, ok))
+        self._walk(
+            [*self._merged(before), *after], nothing, nothing, None, lambda s, t, ok: self._across(lane, last, s, t, ok)
+        )
 
     def _line(self, d: SlabDim, start: Mapping[str, Val]) -> _Line:
         k = self.k
@@ -182,7 +183,12 @@ class Packing:
         for line in lines:
             outer = merged[-1] if merged else None
             plain = outer is not None and outer.limit is None and line.limit is None and outer.base == line.base == 1
-            if outer is not None and plain and line.first.const == 0 and outer.step == dims.multiply(line.step, line.size):
+            if (
+                outer is not None
+                and plain
+                and line.first.const == 0
+                and outer.step == dims.multiply(line.step, line.size)
+            ):
                 merged[-1] = _Line(
                     outer.size * line.size, self.k.mul(outer.first, line.size), line.step, None, 1, line.stride
                 )
@@ -202,7 +208,9 @@ class Packing:
         def turn(position: Val) -> None:
             at, inside = self._at(line, position)
             further = self._both(valid, inside)
-            self._walk(rest, self._moved(source, at, line.step), self._moved(target, position, line.stride), further, leaf)
+            self._walk(
+                rest, self._moved(source, at, line.step), self._moved(target, position, line.stride), further, leaf
+            )
 
         if line.size == 1:
             turn(self.k.index(0))
@@ -234,7 +242,11 @@ class Packing:
         k, lanes = self.k, self.lanes
 
         def turn(position: Val) -> None:
-            value = self._gathered(line, source, position, valid) if line.base != 1 else self._loaded(line, source, position, valid)
+            value = (
+                self._gathered(line, source, position, valid)
+                if line.base != 1
+                else self._loaded(line, source, position, valid)
+            )
             k.store(self.target, k.add(target, position), value)
 
         if line.size <= 4 * lanes:

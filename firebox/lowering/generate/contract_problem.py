@@ -1,4 +1,4 @@
-"""`Problem`: what a contraction computes, for its generator: loops after merging neighbours, and where operands are read."""
+"""`Problem`: what a contraction computes: its loops after merging neighbours, and where its operands are read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -7,6 +7,7 @@ from firebox.dims import DimLike
 from firebox.lowering.generate.contract_pack import Slab
 from firebox.lowering.generate.contract_tiling import RESULT, SPAN_LIMIT, Tiling
 
+
 @dataclass(frozen=True)
 class Sums:
     """The sums of one block: along the lanes next to each other, whole register tiles; the other loops in their order.
@@ -76,7 +77,7 @@ class Scratch:
         sums = Sums.of(tiling)
         places[RESULT] = at
         total = tiling.units * sums.elements * itemsize
-        spanning = tiling.parts is not None and isinstance(total, int) and total <= SPAN_LIMIT
+        spanning = bool(tiling.parts) and isinstance(total, int) and total <= SPAN_LIMIT
         size: DimLike = total if spanning else sums.elements * itemsize
         assert isinstance(size, int)
         at += _aligned(size)

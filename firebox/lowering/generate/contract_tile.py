@@ -72,14 +72,18 @@ class RegisterTile:
         return [zero] * (len(offsets) * self.tiling.vectors)
 
     def sums(self, place: Place, offsets: Offsets, start: list[Val]) -> list[Val]:
-        """The sums after the reduced loops, row by row: one value for each vector, or a scalar where lanes are summed."""
+        """The sums after the reduced loops, row by row: a value for each vector, or a scalar where lanes are summed."""
         self.place, self.offsets = place, offsets
         self.masks = place.masks
         bases = [self._base(source) for source in self.sources]
         loops_ = sorted(self.problem.reduced, key=lambda loop: loop.name == self.lane)  # the lanes innermost
         if not any(loop.extent == 0 for loop in loops_):
             start = self._reduce(loops_, bases, start)
-        return [self._folded(start[k : k + self.vectors]) for k in range(0, len(start), self.vectors)] if self.across else start
+        return (
+            [self._folded(start[k : k + self.vectors]) for k in range(0, len(start), self.vectors)]
+            if self.across
+            else start
+        )
 
     def _folded(self, sums: list[Val]) -> Val:
         """The sum of all lanes of some vectors: a tree."""
@@ -142,7 +146,9 @@ class RegisterTile:
         for width in sorted({vectors, 1}, reverse=True):
             end = k.mul(k.floordiv(extent, lanes * width), lanes * width)
             if at.const is None or at.const != end.const:
-                sums = self._narrowed(width, sums, lambda some, at=at, end=end, width=width: k.loop(at, end, lanes * width, some, turn))  # type: ignore[misc]
+                sums = self._narrowed(
+                    width, sums, lambda some, at=at, end=end, width=width: k.loop(at, end, lanes * width, some, turn)
+                )  # type: ignore[misc]
             at = end
         if extent.const is not None and extent.const == at.const:
             return sums
@@ -164,7 +170,9 @@ class RegisterTile:
     def _moved(self, bases: list[Val | None], name: str, position: Val) -> list[Val | None]:
         moved: list[Val | None] = []
         for base, source in zip(bases, self.sources, strict=True):
-            moved.append(None if base is None or source is None else self._step(base, position, source.strides.get(name, 0)))
+            moved.append(
+                None if base is None or source is None else self._step(base, position, source.strides.get(name, 0))
+            )
         return moved
 
     # ---- one turn ------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from firebox.dims import DimLike
 from firebox.lowering.generate.contract_problem import Problem
 from firebox.lowering.generate.nest import Loop
 
-
 RESULT = 2
 """The sums, among the numbers of operands."""
 
@@ -24,8 +23,8 @@ SPAN_LIMIT = 128 * 1024
 class Tiling:
     """How the loops of a contraction are cut.
 
-    A unit of work is one block of the result. Within it, register tiles follow each other: `rows` x `columns` sums that stay
-    in registers while the reduced loops run.
+    A unit of work is one block of the result. Within it, register tiles follow each other: `rows` x `columns` sums that
+    stay in registers while the reduced loops run.
 
     Attributes:
         problem: the contraction.
@@ -94,13 +93,13 @@ class Tiling:
         return {name for name in self.problem.operands[number].names if self.is_cut(name)}
 
     @property
-    def parts(self) -> Loop | None:
-        """The reduced loop that is cut into blocks."""
-        return next((loop for loop in self.problem.reduced if not self.whole(loop)), None)
+    def parts(self) -> list[Loop]:
+        """The reduced loops that are cut into blocks."""
+        return [loop for loop in self.problem.reduced if not self.whole(loop)]
 
-    def parts_of(self, number: int) -> bool:
-        """The operand varies along the reduced loop that is cut."""
-        return self.parts is not None and self.parts.name in self.cut(number)
+    def parts_of(self, number: int) -> set[str]:
+        """The reduced loops that are cut and along which an operand varies."""
+        return {loop.name for loop in self.parts} & self.cut(number)
 
     @property
     def members(self) -> list[NdOp]:
@@ -114,7 +113,7 @@ class Tiling:
 
     @property
     def unit_loops(self) -> list[Loop]:
-        """The loops that are cut into blocks, outermost first: a part that was copied is used by the units that follow."""
+        """The loops that are cut, outermost first: a part of an operand that was copied serves the units that follow."""
         found = [loop for loop in self.problem.out if not self.whole(loop)]
         return sorted(found, key=lambda loop: -self._copied(loop))
 

@@ -42,9 +42,7 @@ def _interleaved(k: KernelBuilder, rows: Sequence[Val], width: int) -> list[Val]
 
 def _mixed(k: KernelBuilder, a: Val, b: Val, width: int, first: int) -> Val:
     lanes = a.lanes
-    chosen = [
-        part + first + i // 2 + (lanes if i % 2 else 0) for part in range(0, lanes, width) for i in range(width)
-    ]
+    chosen = [part + first + i // 2 + (lanes if i % 2 else 0) for part in range(0, lanes, width) for i in range(width)]
     return k.shuffle(a, b, chosen)
 
 
@@ -62,5 +60,3 @@ def _every_other(k: KernelBuilder, a: Val, b: Val, width: int, odd: int) -> Val:
     count = 2 * a.lanes // width
     chosen = [part * width + i for part in range(odd, count, 2) for i in range(width)]
     return k.shuffle(a, b, chosen)
-
-

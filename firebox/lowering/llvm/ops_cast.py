@@ -11,7 +11,7 @@ from firebox.dialects.xdsl_compat import operands_of
 from firebox.errors import CompilerError
 from firebox.lowering.llvm.function import LOWERINGS, FunctionText, lowers
 from firebox.lowering.llvm.lanewise import Lanewise
-from firebox.lowering.llvm.text import suffix
+from firebox.lowering.llvm.text import splat
 from firebox.lowering.llvm.text import vector as vec
 
 _BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64}
@@ -58,11 +58,34 @@ def convert(f: FunctionText, source: str, goal: str, lanes: int, x: str, signed:
         zero = "zeroinitializer" if lanes > 1 else "0.0" if from_real else "0"
         return f.op(f"{'fcmp une' if from_real else 'icmp ne'} {a} {x}, {zero}")
     if from_real:
-        kind = "fptosi" if signed else "fptoui"
-        return f.intrinsic(f"llvm.{kind}.sat.{suffix(goal, lanes)}.{suffix(source, lanes)}", b, [(a, x)])
+        return saturate(f, source, goal, lanes, x, signed)
     if _BITS[goal] < _BITS[source]:
         return f.op(f"trunc {a} {x} to {b}")
     return f.op(f"{'sext' if signed and source != 'i1' else 'zext'} {a} {x} to {b}")
+
+
+def saturate(f: FunctionText, source: str, goal: str, lanes: int, x: str, signed: bool) -> str:
+    """A float as an integer: toward zero, to the nearest end beyond the range, NaN as 0.
+
+    llvm.fptosi.sat means the same, but LLVM 22 takes its vectors apart on x86.
+    """
+    v = Lanewise(f, "float" if source == "float" else "double", lanes)
+    bits = _BITS[goal] - int(signed)
+    beyond = 2.0**bits
+    exact = bits <= v.mantissa_bits + 1
+    largest = beyond - 1 if exact else beyond - 2.0 ** (bits - v.mantissa_bits - 1)
+    low, high = v.f(-beyond if signed else 0.0), v.f(largest)
+    inside = v.select(v.cmp("ogt", x, low), x, low)  # a NaN becomes `low`, since converting it would be undefined
+    inside = v.select(v.cmp("olt", inside, high), inside, high)
+    middle = goal if _BITS[goal] >= 32 else "i32"
+    convert_signed = signed or middle != goal
+    wide = vec(middle, lanes)
+    number = f.op(f"fpto{'s' if convert_signed else 'u'}i {v.type} {inside} to {wide}")
+    if not exact:
+        end = splat(middle, str((1 << bits) - 1), lanes)
+        number = f.op(f"select {v.mask} {v.cmp('oge', x, v.f(beyond))}, {wide} {end}, {wide} {number}")
+    number = f.op(f"select {v.mask} {v.cmp('ord', x, x)}, {wide} {number}, {wide} {splat(middle, '0', lanes)}")
+    return number if middle == goal else f.op(f"trunc {wide} {number} to {vec(goal, lanes)}")
 
 
 # 16-bit floats, held as their bits in i16

@@ -14,7 +14,7 @@ from firebox.dialects.xdsl_compat import memref_type, scalar_type
 from firebox.errors import CompilerError
 from firebox.lowering.llvm.emit import emit_kernels
 from firebox.runtime.elf import link_objects
-from firebox.runtime.llvm import compile_to_object
+from firebox.runtime.llvm import compile_to_assembly, compile_to_object
 from firebox.runtime.target import Target
 from tests.lowering.llvm.kernel_runner import Compiled
 
@@ -254,6 +254,36 @@ def test_every_target_links_without_a_symbol_from_outside(preset: str) -> None:
     # The linker refuses an object with an undefined symbol.
     code = link_objects([compile_to_object(emit_kernels([b.finish()], target), target)])
     assert "k" in code.symbols
+
+
+def instructions(body: Callable[[KernelBuilder, int], None], lanes: int, buffers: list[dtypes.DType]) -> int:
+    target = Target.parse("x86-64-v4")
+    b = KernelBuilder.kernel("k", buffers)
+    body(b, lanes)
+    text = compile_to_assembly(emit_kernels([b.finish()], target), target)
+    return sum(line.startswith("\t") and not line.startswith("\t.") for line in text.splitlines())
+
+
+CASTS = [("f32", "i32"), ("f32", "u8"), ("f64", "i64"), ("u32", "f32"), ("f32", "bf16"), ("f16", "f32"), ("i64", "f64")]
+
+
+@pytest.mark.parametrize(("source", "goal"), CASTS)
+def test_conversions_of_vectors_stay_in_vectors(source: str, goal: str) -> None:
+    types = [dtypes.as_dtype(source), dtypes.as_dtype(goal)]
+
+    def body(b: KernelBuilder, lanes: int) -> None:
+        x = b.load(b.buffers[0], 0, lanes)
+        b.store(b.buffers[1], 0, b.cast(x, types[1].compute))
+
+    assert instructions(body, 8, types) < 2 * instructions(body, 1, types)
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sin", "floor", "round", "sigmoid"])
+def test_math_of_vectors_stays_in_vectors(name: str) -> None:
+    def body(b: KernelBuilder, lanes: int) -> None:
+        b.store(b.buffers[0], 0, getattr(b, name)(b.load(b.buffers[0], 0, lanes)))
+
+    assert instructions(body, 16, [dtypes.f32]) < 2 * instructions(body, 1, [dtypes.f32])
 
 
 def test_what_has_no_text_is_refused_by_name() -> None:

@@ -260,7 +260,7 @@ def transpose_spec(spec: ContractSpec, side: int, shape: Shape, sizes: Shape) ->
         if not index.name:
             fresh = _fresh_name(f"p{k}", extents)
             extents[fresh] = size
-            _solve(index, fresh, own, terms)
+            _solve(index, fresh, own, terms, extents)
             out.append(fresh)
         elif index.name in out:
             raise CompilerError("no gradient of a diagonal", op="contract", found=str(spec))
@@ -277,19 +277,26 @@ def _fresh_name(wanted: str, taken: Mapping[str, object]) -> str:
     return wanted
 
 
-def _solve(index: Index, fresh: str, own: list[Index], terms: list[list[Index]]) -> None:
-    """Eliminate one name of ``index == fresh`` from all other indices."""
+def _solve(
+    index: Index, fresh: str, own: list[Index], terms: list[list[Index]], extents: Mapping[str, DimLike]
+) -> None:
+    """Eliminate one name of ``index == fresh`` from all other indices: that with the most turns, so that few are left."""
     alone = {entry.name for term in terms for entry in term}
     candidates = [name for name in index.names if name in alone]
     if not candidates:
         raise CompilerError("a window that cannot be solved for", op="contract", found=str(index))
-    name = min(candidates, key=lambda n: abs(index.coefficient(n)))
+    name = min(candidates, key=lambda n: (-_turns(extents[n]), abs(index.coefficient(n))))
     coefficient = index.coefficient(name)
     sign = 1 if coefficient > 0 else -1
     rest = [(n, -sign * c) for n, c in index.terms if n != name]
     solution = Index(((fresh, sign * index.base), *rest), -sign * index.offset, abs(coefficient))
     for term in (own, *terms):
         term[:] = [_replace(entry, name, solution) for entry in term]
+
+
+def _turns(extent: DimLike) -> float:
+    """An extent for comparison; unknown ones count as large."""
+    return extent if isinstance(extent, int) else math.inf
 
 
 def _replace(index: Index, name: str, solution: Index) -> Index:
