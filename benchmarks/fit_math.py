@@ -218,8 +218,7 @@ def main(names: Sequence[str]) -> None:
         single = name.endswith("_32")
         coefficients, worst = rounded(f, weight, range(terms), low, high, single)
         unit = 2.0**24 if single else 2.0**53
-        print(f"# {worst * unit:.3f} units")
-        print(f"{name} = (")
+        print(f"\n{name} = (  # {worst * unit:.3f}")
         for c in coefficients:
             print(f"    {c!r},")
         print(")", flush=True)

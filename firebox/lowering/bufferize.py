@@ -344,6 +344,7 @@ class _Writer:
         return base if offset == 0 else self._buffer(plan.ViewOp.make(base, offset))
 
 
+@dataclass(frozen=True)
 class BufferizePass(ModulePass):
     """Append the plan of @main."""
 

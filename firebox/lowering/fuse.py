@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
@@ -349,6 +349,7 @@ def _parallel_enough(op: NdOp) -> bool:
     return total <= _SMALL or (trailing and rows >= _MIN_ROWS)
 
 
+@dataclass(frozen=True)
 class FusePass(ModulePass):
     """Partition @main into `nd.group`s."""
 
@@ -358,4 +359,3 @@ class FusePass(ModulePass):
         fuse(op)
 
 
-__all__ = ["REASONS", "FuncOp", "FusePass", "fuse"]

@@ -5,6 +5,8 @@ less buffers made); ties go to the original order. Labels are ``kind_number``, e
 one kernel.
 """
 
+from dataclasses import dataclass
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
@@ -114,6 +116,7 @@ def _bytes(value: SSAValue) -> int:
     return size if isinstance(size, int) else _UNKNOWN_BYTES
 
 
+@dataclass(frozen=True)
 class OrderPass(ModulePass):
     """Sort and label the groups of @main."""
 

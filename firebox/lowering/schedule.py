@@ -1,5 +1,7 @@
 """Pass `schedule`: give every group its `Schedule` for a target, as an attribute that can be read and edited."""
 
+from dataclasses import dataclass
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -21,10 +23,13 @@ def schedule(module: ModuleOp, target: Target) -> None:
             op.attributes["schedule"] = ScheduleAttr(made[op.label])
 
 
+@dataclass(frozen=True)
 class SchedulePass(ModulePass):
-    """Schedule the groups of @main for the host."""
+    """Schedule the groups of @main for a target."""
 
     name = "nd-schedule"
 
+    target: str = "host"
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        schedule(op, Target.host())
+        schedule(op, Target.parse(self.target))

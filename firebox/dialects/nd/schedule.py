@@ -15,7 +15,7 @@ class Schedule:
 
     Attributes:
         template: name of the generator.
-        lane: the loop that fills the vector lanes, e.g. ``d1``; ``flat`` for all loops of a map as one; empty for scalars.
+        lane: the loop that fills the vector lanes, e.g. ``d1``; ``flat`` for all loops of a map; empty for scalar code.
         lanes: elements of a vector.
         block: turns of the lane loop (a parallel one) in one unit of work.
         unroll: vectors in flight: independent accumulators of a reduction, or vectors of a map.

@@ -1,4 +1,4 @@
-"""Chooses the schedule of a contraction: what fills the lanes and the rows of the register tile, what is copied, blocks.
+"""Chooses the schedule of a contraction: what fills lanes and rows of the register tile, what is copied, blocks.
 
 Every loop of the result is tried for the lanes and for the rows, and a reduced loop for the lanes where both factors
 follow it in memory; the candidate with the fewest estimated cycles wins.

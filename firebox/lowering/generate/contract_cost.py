@@ -35,7 +35,7 @@ def is_packable(operand: Operand) -> bool:
 
 
 def along(shape: Shape, number: int) -> str:
-    """How an operand meets the lanes: ``none``, ``vector``, ``across`` (with another step) or ``odd`` (anything else)."""
+    """How an operand meets the lanes: ``none``, ``vector``, ``across`` (with another step), or ``odd`` (all else)."""
     operand = shape.problem.operands[number]
     if operand.positions is None:
         return "odd"

@@ -1,13 +1,14 @@
 """Slabs: the part of a factor that a block needs, copied to scratch, with zeros where the formula reads none.
 
-Two layouts. *Rows*: the dims of the operand in their order, padding and dilation written out, so that a window is read at
-a constant step. *Lanes*: the dim that fills the lanes comes last, cut into the columns of a register tile, so that a
+Two layouts. *Rows*: the dims of the operand in their order, padding and dilation written out, so that a window is read
+at constant steps. *Lanes*: the dim that fills the lanes comes last, cut into the columns of a register tile, so that a
 vector is read at once and tiles stream through the slab; where it is not last in memory, squares are transposed in
 registers.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from firebox import dims
 from firebox.dialects.kernel.builder import Ref, Val
@@ -72,13 +73,12 @@ class Slab:
         lane = _lane_dim(tiling, found)
         rest = [d.size for k, d in enumerate(found) if k != lane]
         inner = 1 if lane is None else tiling.columns
-        strides = [inner * int(s) for s in strides_of(tuple(rest))]  # type: ignore[call-overload]
-        inside = dims.product(rest)
-        assert isinstance(inside, int)
+        inside = math.prod(rest)
+        strides = [inner * math.prod(rest[k + 1 :]) for k in range(len(rest))]
         tiles = 1 if lane is None else -(-found[lane].size // tiling.columns)
         if lane is not None:
             strides.insert(lane, inside)
-        placed = tuple(_placed(d, s) for d, s in zip(found, strides, strict=True))
+        placed = tuple(replace(d, stride=s) for d, s in zip(found, strides, strict=True))
         return cls(operand, placed, lane, tiles, tiles * inside * inner + tiling.lanes)
 
     def strides(self) -> dict[str, DimLike]:
@@ -108,10 +108,6 @@ def _dim(tiling: Tiling, position: Position, step: DimLike) -> SlabDim:
     return SlabDim(position, step, high - low + 1, low, fixed, checked)
 
 
-def _placed(dim: SlabDim, stride: int) -> SlabDim:
-    return SlabDim(dim.position, dim.step, dim.size, dim.low, dim.fixed, dim.checked, stride)
-
-
 def _lane_dim(tiling: Tiling, found: list[SlabDim]) -> int | None:
     """The dim that the lanes alone run along."""
     if tiling.lane is None:
@@ -121,6 +117,10 @@ def _lane_dim(tiling: Tiling, found: list[SlabDim]) -> int | None:
         return None
     position = found[at[0]].position
     return at[0] if position.terms == ((tiling.lane.name, 1),) and position.base == 1 else None
+
+
+Leaf = Callable[[Val, Val, Val | None], None]
+"""Copies one line: from an address, to an address, and whether the operand is met there (None: it is)."""
 
 
 @dataclass
@@ -198,7 +198,7 @@ class Packing:
 
     # ---- one element after the other -----------------------------------------------------------------------------
 
-    def _walk(self, lines: list[_Line], source: Val, target: Val, valid: Val | None, leaf) -> None:  # type: ignore[no-untyped-def]
+    def _walk(self, lines: list[_Line], source: Val, target: Val, valid: Val | None, leaf: Leaf) -> None:
         """Loops over lines, outermost first; ``leaf`` gets both addresses and whether the operand is met."""
         if not lines:
             leaf(source, target, valid)
@@ -300,7 +300,7 @@ class Packing:
 
         self._tiles(tile)
 
-    def _tiles(self, tile) -> None:  # type: ignore[no-untyped-def]
+    def _tiles(self, tile: Callable[[Val], None]) -> None:
         if self.slab.tiles == 1:
             tile(self.k.index(0))
         else:

@@ -136,19 +136,20 @@ class RegisterTile:
 
     def _along_lanes(self, loop: Loop, bases: list[Val | None], sums: list[Val]) -> list[Val]:
         """The reduced loop that fills the lanes: several vectors at a time, single ones, and the rest under a mask."""
-        k, lanes, vectors = self.k, self.tiling.lanes, self.vectors
+        k, lanes = self.k, self.tiling.lanes
         extent = self.place.count[loop.name]
         at = k.index(0)
 
         def turn(position: Val, carried: list[Val]) -> list[Val]:
             return self._multiply(self._moved(bases, loop.name, position), carried)
 
-        for width in sorted({vectors, 1}, reverse=True):
+        def steps(first: Val, last: Val, width: int) -> Callable[[list[Val]], list[Val]]:
+            return lambda some: k.loop(first, last, lanes * width, some, turn)
+
+        for width in sorted({self.vectors, 1}, reverse=True):
             end = k.mul(k.floordiv(extent, lanes * width), lanes * width)
             if at.const is None or at.const != end.const:
-                sums = self._narrowed(
-                    width, sums, lambda some, at=at, end=end, width=width: k.loop(at, end, lanes * width, some, turn)
-                )  # type: ignore[misc]
+                sums = self._narrowed(width, sums, steps(at, end, width))
             at = end
         if extent.const is not None and extent.const == at.const:
             return sums

@@ -113,7 +113,7 @@ class Tiling:
 
     @property
     def unit_loops(self) -> list[Loop]:
-        """The loops that are cut, outermost first: a part of an operand that was copied serves the units that follow."""
+        """The loops that are cut, outermost first: a part of an operand that was copied serves the next units too."""
         found = [loop for loop in self.problem.out if not self.whole(loop)]
         return sorted(found, key=lambda loop: -self._copied(loop))
 

@@ -88,15 +88,8 @@ class Lanewise:
         x = self.select(self.cmp("ogt", self.f(low), x), self.f(low), x)
         return self.select(self.cmp("olt", self.f(high), x), self.f(high), x)
 
-    def poly(self, x: str, coefficients: Sequence[float]) -> str:
-        """Horner's scheme; coefficients from the constant term up."""
-        result = self.f(coefficients[-1])
-        for c in reversed(coefficients[:-1]):
-            result = self.fma(result, x, self.f(c))
-        return result
-
     def estrin(self, x: str, coefficients: Sequence[float]) -> str:
-        """The same polynomial with a short dependency chain and slightly larger rounding errors."""
+        """A polynomial by Estrin's scheme, which has a short dependency chain; coefficients from the constant term up."""
         terms = [self.f(c) for c in coefficients]
         power = x
         while len(terms) > 1:
