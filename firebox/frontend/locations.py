@@ -13,6 +13,7 @@ Location = tuple[CodeType, int]
 
 _PACKAGE = str(Path(__file__).parents[1]) + "/"
 _USED_DIRECTLY = (str(Path(__file__).parent) + "/", _PACKAGE + "dialects/nd/array.py")
+_LAYERS = str(Path(__file__).parent / "nn") + "/"
 _inside: dict[str, bool] = {}
 
 
@@ -25,9 +26,19 @@ def capture(depth: int = 1) -> Location | None:
         name = code.co_filename
         inside = known.get(name)
         if inside is None:
-            inside = known[name] = name.startswith(_PACKAGE)
+            inside = known[name] = name.startswith((_PACKAGE, "<frozen "))
         if not inside:
             return code, frame.f_lasti
+        frame = frame.f_back
+    return _layer(depth + 1)
+
+
+def _layer(depth: int) -> Location | None:
+    """The line of one of our layers: all there is where no code of a user runs, as when a tool traces a model."""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_LAYERS):
+            return frame.f_code, frame.f_lasti
         frame = frame.f_back
     return None
 

@@ -351,7 +351,7 @@ def _parallel_enough(op: NdOp) -> bool:
 
 @dataclass(frozen=True)
 class FusePass(ModulePass):
-    """Partition @main into `nd.group`s."""
+    """Group ops that run as one kernel."""
 
     name = "nd-fuse"
 
