@@ -15,6 +15,14 @@ from firebox.dialects.kernel.ops import Kernel
 from firebox.dialects.nd import numpy_scalar, params
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import Kind, NdOp, Sample, registered
+from firebox.dialects.nd.ops.contract_spec import (
+    conv_spec,
+    conv_transpose_spec,
+    infer_sizes,
+    matmul_spec,
+    parse_spec,
+    transpose_spec,
+)
 from firebox.dialects.nd.schedule import Schedule
 from firebox.dialects.plan import PLAN
 from firebox.dtypes import DType, as_dtype, bool_
@@ -108,6 +116,24 @@ def nd_regions() -> list[str]:
 
 def _params(op: type[NdOp]) -> str:
     return ", ".join(f"`{name}: {_PARAMS[id(param)]}`" for name, param in op.params.items())
+
+
+def contract_specs() -> list[str]:
+    """Examples of the language of contractions."""
+    conv = conv_spec((2,), (1,), (1,))
+    parsed, x, w = parse_spec(conv), (2, 3, 8), (4, 3, 3)
+    sizes = infer_sizes(parsed, x, w, {"y0": 4})
+    rows = [
+        ("matrix product", matmul_spec(2, 2)),
+        ("batch of matrix products", matmul_spec(3, 3)),
+        ("matrix and vector", matmul_spec(2, 1)),
+        ("1-D convolution, stride 2, padding 1", conv),
+        ("its gradient by the input", str(transpose_spec(parsed, 0, x, sizes).spec)),
+        ("its gradient by the weight", str(transpose_spec(parsed, 1, w, sizes).spec)),
+        ("2-D convolution, dilation 2, in groups", conv_spec((1, 1), (0, 0), (2, 2), True)),
+        ("1-D transposed convolution, stride 2", conv_transpose_spec((2,), (0,), (1,))),
+    ]
+    return markdown(("contraction", "`spec`"), ((name, f"`{spec}`") for name, spec in rows))
 
 
 def param_kinds() -> list[str]:
@@ -231,6 +257,7 @@ def error_classes() -> list[str]:
 TABLES: dict[str, Callable[[], list[str]]] = {
     **{f"nd {kind.value}": partial(nd_ops, kind) for kind in Kind if kind is not Kind.REGION},
     "nd region": nd_regions,
+    "contract specs": contract_specs,
     "parameters": param_kinds,
     "element types": element_types,
     "scalars": scalars,

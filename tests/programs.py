@@ -14,7 +14,8 @@ from firebox.dialects.nd.value import Inserter, Value, block_of
 from firebox.dtypes import as_dtype
 from firebox.lowering.interpret import interpret
 from firebox.lowering.module import main_function
-from firebox.lowering.pipeline import Lowered, Options, lower
+from firebox.lowering.options import Options
+from firebox.lowering.pipeline import Lowered, lower
 from firebox.runtime.dispatch import Executable
 from firebox.runtime.elf import link_objects
 from firebox.runtime.llvm import compile_to_object

@@ -13,6 +13,7 @@ from docs import include
 from firebox.frontend.cli.main import COMMANDS
 from firebox.lowering.pipeline import PHASES
 from firebox.runtime.target import PRESET_NAMES
+from tests.docs.conftest import install_plugin
 
 ROOT = Path(__file__).parents[1]
 PAGES = include.pages()
@@ -103,18 +104,19 @@ def commands() -> Iterator[object]:
 
 @pytest.mark.parametrize("script", list(commands()))
 def test_commands_marked_as_run_work(script: str, tmp_path: Path) -> None:
-    """In a folder with copies (links) of the examples and the golden files, with `firebox` on the path."""
+    """In a folder with links to the examples and tests, where `firebox` and the example's package are installed."""
     for name in ("examples", "tests"):
         (tmp_path / name).symlink_to(ROOT / name)
-    tools = tmp_path / ".bin"
+    tools, site = tmp_path / ".bin", tmp_path / ".site"
     tools.mkdir()
+    install_plugin(site)
     for name, arguments in (("firebox", "-m firebox "), ("python", "")):
         (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n')
         (tools / name).chmod(0o755)
     environment = {
         **os.environ,
         "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'examples'}",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{site}",
     }
     result = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],

@@ -9,7 +9,8 @@ from typing import Any, Literal, get_args
 from firebox.errors import UserError
 from firebox.frontend import irtext
 from firebox.frontend.source import Source, trace
-from firebox.lowering.pipeline import PHASES, Lowered, Options, lower, run_to
+from firebox.lowering.options import Options
+from firebox.lowering.pipeline import PHASES, Lowered, lower, run_to
 from firebox.runtime.artifact import Artifact, Build
 from firebox.runtime.code_cache import compile_image
 from firebox.runtime.llvm import compile_to_assembly, compile_to_object, llvm_version

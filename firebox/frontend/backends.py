@@ -4,17 +4,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-import numpy as np
-
-from firebox import dims
 from firebox.errors import FireboxError
 from firebox.frontend import locations
-from firebox.frontend.build import STEP, build, step_locations
 from firebox.frontend.extensions import extension_hash
-from firebox.frontend.plan import Plan, describe
-from firebox.lowering.interpret import interpret
-from firebox.lowering.pipeline import Options, lower
-from firebox.runtime.code_cache import compile_image
+from firebox.frontend.plan import STEP, Plan, describe, step_locations
+from firebox.lowering.options import Options
 from firebox.runtime.device import Device
 from firebox.runtime.dispatch import Executable
 from firebox.runtime.image import CodeImage
@@ -36,20 +30,9 @@ class InterpretBackend:
     """Runs each op in NumPy: slow, exact in meaning, and independent of the compiler."""
 
     def compile(self, plan: Plan, dynamic: Collection[int], names: Sequence[str]) -> Compiled:
-        module = build(plan, dynamic, names)
-        avals = [v.aval for v in plan.inputs] + [plan.slots[k].aval for k in sorted(dynamic)]
-        dim_names = dims.names(*(d for a in avals for d in a.shape))
+        from firebox.frontend.compiler import interpreted  # loads the lowering, which a cached program does not need
 
-        def call(inputs: Sequence[Buffer], sizes: Sequence[int], donate: Sequence[bool] | None) -> list[Buffer]:
-            env = dict(zip(dim_names, sizes, strict=True))
-            shapes = [tuple(dims.evaluate(d, env) for d in a.shape) for a in avals]
-            arrays = [
-                b.as_numpy(a.dtype.numpy, shape, internal=True)
-                for b, a, shape in zip(inputs, avals, shapes, strict=True)
-            ]
-            return [Buffer.from_numpy(np.ascontiguousarray(r)) for r in interpret(module, arrays, env)]
-
-        return call
+        return interpreted(plan, dynamic, names)
 
 
 class NativeBackend:
@@ -74,10 +57,10 @@ class NativeBackend:
         key = cache.key(describe(plan, dynamic), target, repr(options), extension_hash())
         found = cache.load(key)
         if found is None:
-            lowered = lower(build(plan, dynamic, numbered=True), target, options)
-            image = compile_image([lowered.text], target)
-            cache.store(key, lowered.program, image)
-            found = lowered.program, image
+            from firebox.frontend.compiler import compile_plan  # loads the lowering, some 300 ms
+
+            found = compile_plan(plan, dynamic, target, options)
+            cache.store(key, *found)
         return found
 
 

@@ -1,7 +1,7 @@
 """From a plan to IR: ``builtin.module { func.func @main }`` of nd ops, with the user's lines as locations."""
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -23,14 +23,10 @@ from firebox.dialects.nd.transform import RegionOp, yield_values
 from firebox.dialects.xdsl_compat import append, file_location
 from firebox.frontend import locations
 from firebox.frontend.entries import Entry
-from firebox.frontend.plan import Block, Plan, Step
+from firebox.frontend.plan import STEP, Block, Plan, Step
 from firebox.frontend.trace import ScalarVar
 
 _UNKNOWN = UnknownLoc()
-
-
-STEP = "step"
-"""File name of locations that stand for the number of a step."""
 
 
 def build(plan: Plan, dynamic: Collection[int] = (), names: Sequence[str] = (), numbered: bool = False) -> ModuleOp:
@@ -43,18 +39,6 @@ def build(plan: Plan, dynamic: Collection[int] = (), names: Sequence[str] = (), 
             compiled does not depend on where the source lies; `step_locations` tells what they stand for.
     """
     return _Builder(plan, sorted(dynamic), names, numbered).module()
-
-
-def step_locations(plan: Plan) -> "list[locations.Location | None]":
-    """The user's line of each step, by its number."""
-    return [step.node.location for step in _walk(plan.steps)]
-
-
-def _walk(steps: Sequence[Step]) -> Iterator[Step]:
-    for step in steps:
-        yield step
-        for block in step.blocks:
-            yield from _walk(block.steps)
 
 
 class _Builder:

@@ -7,12 +7,9 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from firebox.dialects.nd.base import registered
-from firebox.lowering.checkpoint import _STRATEGIES
-from firebox.lowering.generate.templates import _TEMPLATES
-from firebox.lowering.llvm.function import LOWERINGS
-from firebox.lowering.patterns import _PATTERNS
 
 _PROCESS = os.urandom(16)
 """Stands for a source that cannot be read: what is compiled with it is not shared with other processes."""
@@ -33,12 +30,18 @@ def _foreign_modules() -> set[str]:
 
 def _parts() -> Iterable[object]:
     yield from registered().values()
-    yield from _STRATEGIES.values()
-    yield from LOWERINGS.values()
-    for patterns in _PATTERNS.values():
+    yield from _table("checkpoint", "_STRATEGIES").values()
+    yield from _table("llvm.function", "LOWERINGS").values()
+    for patterns in _table("patterns", "_PATTERNS").values():
         yield from patterns
-    for template in _TEMPLATES.values():
+    for template in _table("generate.templates", "_TEMPLATES").values():
         yield from (template.schedule, template.generate, template.launch)
+
+
+def _table(module: str, name: str) -> dict[Any, Any]:
+    """A table of the lowering; while its module is not loaded, nobody can have added to it."""
+    loaded = sys.modules.get(f"firebox.lowering.{module}")
+    return {} if loaded is None else getattr(loaded, name)
 
 
 def _module(part: object) -> str:

@@ -1,6 +1,7 @@
 """Looking at traced functions: as nd IR, or after any phase of the compiler."""
 
 import re
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -43,13 +44,14 @@ def spec(text: str, name: str = "x") -> TensorSpec:
 class Lowered:
     """A traced function. Its text shows the compiler's view of it."""
 
-    def __init__(self, traced: TracedFunction, device: Device) -> None:
+    def __init__(self, traced: TracedFunction, device: Device, names: Sequence[str] = ()) -> None:
         self.traced = traced
         self.device = device
+        self.names = names
 
     def module(self) -> ModuleOp:
         """The nd module, made anew."""
-        return build(self.traced.plan)
+        return build(self.traced.plan, (), self.names)
 
     def mlir(self, phase: str = "trace") -> str:
         """The IR as text after a phase of the compiler; at first the nd dialect as traced.

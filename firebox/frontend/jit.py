@@ -170,14 +170,20 @@ class Jitted:
         """The types with the dims that `jit` was told are symbolic."""
         if not self.dim_names:
             return list(exact)
-        positional, named = structure.children
-        parameters = [p.name for p in inspect.signature(self.function).parameters.values()]
-        owners = [n for n, c in zip(parameters, positional.children, strict=False) for _ in range(c.size)]
-        owners += [n for n, c in zip(named.keys, named.children, strict=True) for _ in range(c.size)]
+        owners, parameters = self._owners(structure)
         unknown = set(self.dim_names) - set(parameters)
         if unknown:
             raise UserError("dims of an argument that there is not", op="jit", found=", ".join(sorted(unknown)))
         return [self._with_dims(leaf, owner) for leaf, owner in zip(exact, owners, strict=True)]
+
+    def _owners(self, structure: TreeDef) -> tuple[list[str], list[str]]:
+        """The name of the argument that each leaf belongs to, and the names of all arguments."""
+        positional, named = structure.children
+        parameters = [p.name for p in inspect.signature(self.function).parameters.values()]
+        names = [*parameters, *(f"arg{k}" for k in range(len(parameters), len(positional.children)))]
+        owners = [n for n, c in zip(names, positional.children, strict=False) for _ in range(c.size)]
+        owners += [n for n, c in zip(named.keys, named.children, strict=True) for _ in range(c.size)]
+        return owners, parameters
 
     def _with_dims(self, leaf: Any, owner: str) -> Any:
         if not isinstance(leaf, Aval) or owner not in self.dim_names:
@@ -192,7 +198,9 @@ class Jitted:
         exact = [type_of(v) for v in leaves]
         places = [w.value if isinstance(w, Static) else w for w in exact]
         device = _device_of([v._var for v in leaves if isinstance(v, Tensor)])
-        return Lowered(trace_function(self.function, structure, places, device), device)
+        owners, _ = self._owners(structure)
+        names = [n if owners.count(n) == 1 else "" for n, e in zip(owners, exact, strict=True) if isinstance(e, Aval)]
+        return Lowered(trace_function(self.function, structure, places, device), device, names)
 
 
 def _device_of(values: Sequence[Var]) -> Device:

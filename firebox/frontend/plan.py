@@ -4,13 +4,14 @@ Values are numbered from 0 on (inputs and results, in order of appearance); the 
 number. No IR object is made here, so that looking up a program that is known already costs little.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import NdOp, lookup
 from firebox.errors import TraceError
 from firebox.frontend.entries import Entry, entry_of
+from firebox.frontend.locations import Location
 from firebox.frontend.trace import (
     CallNode,
     CutVar,
@@ -50,6 +51,9 @@ class Step(NamedTuple):
 
 
 Key = tuple[Any, ...]
+
+STEP = "step"
+"""File name of locations that stand for the number of a step."""
 
 
 class Plan:
@@ -323,3 +327,15 @@ def _describe(steps: Sequence[Step], lines: list[str]) -> None:
             lines.append(f"region {block.args} {', '.join(map(str, block.avals))}")
             _describe(block.steps, lines)
             lines.append(f"yield {block.yields}")
+
+
+def step_locations(plan: Plan) -> list[Location | None]:
+    """The user's line of each step, by its number."""
+    return [step.node.location for step in _walk(plan.steps)]
+
+
+def _walk(steps: Sequence[Step]) -> Iterator[Step]:
+    for step in steps:
+        yield step
+        for block in step.blocks:
+            yield from _walk(block.steps)

@@ -33,6 +33,7 @@ from firebox.lowering.layout import layout
 from firebox.lowering.llvm.emit import emit_kernels
 from firebox.lowering.llvm.plan import emit_plan
 from firebox.lowering.module import main_function
+from firebox.lowering.options import Options
 from firebox.lowering.order import order
 from firebox.lowering.schedule import schedule
 from firebox.runtime.program import KernelInfo, Program
@@ -58,21 +59,6 @@ Observer = Callable[[str, ModuleOp, float], None]
 """Called after each phase with its name, the module and the seconds it took."""
 
 table.register_all()
-
-
-@dataclass(frozen=True)
-class Options:
-    """What may differ between two compilations of one program for one target.
-
-    Attributes:
-        name: of the program and its entry point.
-        checkpoint: what backward keeps; a strategy of the pass `checkpoint`.
-        verify: verify the module after each phase.
-    """
-
-    name: str = "main"
-    checkpoint: str = "keep-all"
-    verify: bool = False
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from firebox.lowering.patterns import patterns_of
 from firebox.lowering.pipeline import run_to
 from firebox.runtime.target import Target
 from tests import op_checks
-from tests.docs.conftest import EXAMPLES
+from tests.docs.conftest import EXAMPLES, install_plugin
 from tests.lowering.test_native_ops import check
 
 OPS: list[type[NdOp]] = [Hypot, recurrence.Recurrence, escape_time.EscapeTime]
@@ -155,7 +155,7 @@ def python(*arguments: str, path: str, **environment: str) -> str:
 
 def test_an_edited_op_is_compiled_anew(tmp_path: Path, cache_dir: Path) -> None:
     """Both processes use one cache on disk; that the op is another one must be seen."""
-    source = (Path(EXAMPLES) / "plugin_op" / "hypot.py").read_text()
+    source = (EXAMPLES / "plugin_op" / "hypot.py").read_text()
     (tmp_path / "mine.py").write_text(source)
     call = "import firebox as fb, mine; print(mine.hypot(fb.tensor(3.0), fb.tensor(4.0)).item())"
     assert python("-c", call, path=str(tmp_path)) == "5.0\n"
@@ -166,11 +166,7 @@ def test_an_edited_op_is_compiled_anew(tmp_path: Path, cache_dir: Path) -> None:
 
 def test_tools_find_the_dialect_and_the_pass(tmp_path: Path) -> None:
     """`firebox opt` in a process where a package that names the universe as its entry point is installed."""
-    metadata = tmp_path / "plugin_op-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin-op\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[xdsl.universe]\nplugin_op = plugin_op.fast_hypot:UNIVERSE\n")
-    (tmp_path / "plugin_op").symlink_to(Path(EXAMPLES) / "plugin_op")
+    install_plugin(tmp_path)
     model = tmp_path / "model.mlir"
     model.write_text(fb.export(hypot.hypot, "a: f32[n]; b: f32[n]"))
     text = python("-m", "firebox", "opt", str(model), "-p", "special-fast-hypot{only=f32}", path=str(tmp_path))

@@ -8,7 +8,7 @@ import pytest
 
 import firebox as fb
 from firebox.errors import DTypeError, ShapeError, TraceError, UserError
-from firebox.frontend import backends, build
+from firebox.frontend import build, compiler
 
 pytestmark = pytest.mark.usefixtures("frontend")
 
@@ -30,7 +30,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> list[Counter[str]]:
         found.append(Counter(op.name for op in module.walk()))
         return module
 
-    monkeypatch.setattr(backends, "build", counting)
+    monkeypatch.setattr(compiler, "build", counting)
     fb.frontend.execute.forget_programs()
     return found
 

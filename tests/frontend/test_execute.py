@@ -358,7 +358,7 @@ def test_threads_record_and_read_at_the_same_time() -> None:
         total = 0.0
         for k in range(20):
             y = (x + k) * 2
-            total += y.sum().item()  # type: ignore[assignment]
+            total += y.sum().item()
         return total
 
     with ThreadPoolExecutor(4) as pool:

@@ -447,6 +447,7 @@ def test_lower_shows_the_program_without_running_it() -> None:
     text = f.lower(fb.spec("f32[b, 8]")).mlir()
     assert 'tensor<?x8xf32, #nd.dims<"b, 8">>' in text
     assert "nd.reduce_sum" in text
+    assert "%x: " in text
     assert "tensor<3x2xf32>" in f.lower(rows(3)).mlir()
     assert fb.stats()["programs_run"] == 0
     with pytest.raises(UserError, match="no such phase"):

@@ -11,7 +11,8 @@ from firebox.errors import UserError
 from firebox.frontend.irtext import parse_module
 from firebox.lowering.interpret import interpret
 from firebox.lowering.module import main_function
-from firebox.lowering.pipeline import PHASES, Options, lower, run_to
+from firebox.lowering.options import Options
+from firebox.lowering.pipeline import PHASES, lower, run_to
 from firebox.runtime.target import Target
 
 EXAMPLE = GOLDEN / "pipeline" / "input.mlir"

@@ -10,7 +10,8 @@ from firebox.frontend import aot
 from firebox.frontend.cli.load import load_object, run_user_code
 from firebox.frontend.cli.main import OK, UsageError
 from firebox.frontend.source import Source, from_text, trace
-from firebox.lowering.pipeline import PHASES, Options
+from firebox.lowering.options import Options
+from firebox.lowering.pipeline import PHASES
 from firebox.runtime.target import PRESET_NAMES
 
 _SUFFIXES = {"artifact": ".fbox", "object": ".o"}

@@ -180,7 +180,9 @@ class Blocks:
 
     def _kept(self, number: int) -> bool:
         """The operand is in scratch, or read again for every tile along the rows."""
-        return number in self.shape.pack or self.shape.lane.name in self.problem.operands[number].names
+        shape = self.shape
+        tiles = math.prod(-(-self.sizes[name] // rows) for name, rows in shape.rows.items())
+        return number in shape.pack or (tiles > 1 and shape.lane.name in self.problem.operands[number].names)
 
     def _size(self, loop: Loop) -> int:
         return self.sizes[loop.name]

@@ -15,7 +15,7 @@ FAR = 2.5
 """Cycles to load a vector from the next one, in sequence."""
 
 FAR_APART = 10.0
-"""Cycles where a window jumps, so that nothing is fetched ahead."""
+"""Cycles where the address jumps, so that nothing is fetched ahead."""
 
 PAGE = 4096
 
@@ -80,7 +80,9 @@ def _distance(shape: Shape, blocks: Blocks, number: int) -> float:
         return 1.0
     operand = shape.problem.operands[number]
     windows = any(len(p.terms) > 1 for p in operand.positions or ())
-    return FAR_APART if windows or (number not in shape.pack and _jumps(shape, operand)) else FAR
+    if windows:
+        return FAR_APART
+    return FAR + FAR_APART / shape.vectors if number not in shape.pack and _jumps(shape, operand) else FAR
 
 
 def _jumps(shape: Shape, operand: Operand) -> bool:

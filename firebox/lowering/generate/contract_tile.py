@@ -179,32 +179,37 @@ class RegisterTile:
     # ---- one turn ------------------------------------------------------------------------------------------------
 
     def _multiply(self, bases: list[Val | None], sums: list[Val]) -> list[Val]:
-        k = self.k
-        factors = [self._factors(side, base) for side, base in enumerate(bases)]
-        return [k.fma(a, b, c) for a, b, c in zip(*factors, sums, strict=True)]
+        """Factors are loaded where they are first needed, so that few of them are in registers at once."""
+        found: dict[tuple[int, DimLike, int], Val] = {}
+        result = []
+        for number, total in enumerate(sums):
+            row, vector = self.offsets[number // self.vectors], number % self.vectors
+            lhs, rhs = (self._factor(side, base, row, vector, found) for side, base in enumerate(bases))
+            result.append(self.k.fma(lhs, rhs, total))
+        return result
 
-    def _factors(self, side: int, base: Val | None) -> list[Val]:
-        """The factor for each sum; equal ones are one value."""
+    def _factor(
+        self,
+        side: int,
+        base: Val | None,
+        row: Mapping[str, int],
+        vector: int,
+        found: dict[tuple[int, DimLike, int], Val],
+    ) -> Val:
+        """One factor of one sum; equal ones are one value."""
         source = self.sources[side]
         if source is None or base is None:
-            return self._computed(side)
-        found: dict[tuple[DimLike, int], Val] = {}
-        factors = []
-        along = source.along
-        for row in self.offsets:
-            step: DimLike = 0
-            for name, offset in row.items():
-                step = step + _times(source.strides.get(name, 0), offset)
-            for vector in range(self.vectors):
-                key = (step, vector if along != 0 else 0)
-                if key not in found:
-                    found[key] = self._load(source, base, step, along, vector)
-                factors.append(found[key])
-        return factors
+            return self._computed(side, row, vector)
+        step: DimLike = 0
+        for name, offset in row.items():
+            step = step + source.strides.get(name, 0) * offset
+        key = (side, step, vector if source.along != 0 else 0)
+        if key not in found:
+            found[key] = self._load(source, base, step + source.along * (vector * self.tiling.lanes), vector)
+        return found[key]
 
-    def _load(self, source: Source, base: Val, step: DimLike, along: DimLike, vector: int) -> Val:
-        k, lanes = self.k, self.tiling.lanes
-        step = step + _times(along, vector * lanes)
+    def _load(self, source: Source, base: Val, step: DimLike, vector: int) -> Val:
+        k, lanes, along = self.k, self.tiling.lanes, source.along
         at = base if step == 0 else k.add(base, self.body.expression(step))
         if along == 0 or lanes == 1:
             return k.broadcast(k.load(source.ref, at, invariant=source.shared), lanes)
@@ -215,18 +220,12 @@ class RegisterTile:
         apart = k.mul(k.iota(lanes, kind), k.cast(self.body.expression(along), kind))
         return k.gather(source.ref, k.add(apart, k.cast(at, kind)), mask, 0, invariant=source.shared)
 
-    def _computed(self, side: int) -> list[Val]:
+    def _computed(self, side: int, row: Mapping[str, int], vector: int) -> Val:
         """Read element by element, with the guards of the formula."""
-        body, tiling = self.body, self.tiling
         problem = self.problem
-        read = problem.operands[side].read
         env = point(loops(problem.op.avals[0].shape)) | problem.reduced_env
-        factors = []
-        for row in self.offsets:
-            for vector in range(self.vectors):
-                self.enter(self.place, row, vector)
-                factors.append(self.k.broadcast(body.read(problem.op, read, env), tiling.lanes))
-        return factors
+        self.enter(self.place, row, vector)
+        return self.k.broadcast(self.body.read(problem.op, problem.operands[side].read, env), self.tiling.lanes)
 
     def enter(self, place: Place, row: Mapping[str, int], vector: int) -> None:
         """Let the body stand at one vector of a tile."""
@@ -236,10 +235,6 @@ class RegisterTile:
             offset = row.get(name, 0) + (vector * self.tiling.lanes if name == self.lane else 0)
             body.env[name] = k.add(k.add(place.start[name], position), offset)
         body.lane = None if self.across or not self.lane else Lane(self.lane, self.tiling.lanes, place.masks[vector])
-
-
-def _times(stride: DimLike, count: int) -> DimLike:
-    return stride * count
 
 
 def direct_strides(operand: Operand) -> dict[str, DimLike]:

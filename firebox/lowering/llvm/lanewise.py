@@ -89,7 +89,7 @@ class Lanewise:
         return self.select(self.cmp("olt", self.f(high), x), self.f(high), x)
 
     def estrin(self, x: str, coefficients: Sequence[float]) -> str:
-        """A polynomial by Estrin's scheme, which has a short dependency chain; coefficients from the constant term up."""
+        """A polynomial by Estrin's scheme (a short dependency chain); coefficients from the constant term up."""
         terms = [self.f(c) for c in coefficients]
         power = x
         while len(terms) > 1:

@@ -1,4 +1,4 @@
-"""Contractions in native code: products of all layouts, sizes, types and epilogues, under chosen and under given schedules."""
+"""Contractions in native code: products of all layouts, sizes, types and epilogues, under all kinds of schedules."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import ModuleOp
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.ops.contract import contract
 from firebox.dialects.nd.schedule import Schedule, ScheduleAttr
-from firebox.dialects.nd.value import Value
 from firebox.lowering.generate.contract import contract_schedule
 from firebox.lowering.module import main_function
 from firebox.lowering.pipeline import lower, run_to
@@ -25,13 +24,13 @@ from firebox.runtime.target import Target
 from tests.programs import check_native, parse_aval, program, run_native
 
 Array = np.ndarray[Any, Any]
-Function = Callable[..., Value | Sequence[Value]]
+Function = Callable[..., Any]
 NN, NT, TN, TT = "m k, k n -> m n", "m k, n k -> m n", "k m, k n -> m n", "k m, n k -> m n"
 SIZES = [(1, 1, 1), (1, 40, 7), (9, 1, 33), (17, 16, 15), (37, 50, 45), (64, 64, 128), (5, 300, 20), (130, 33, 70)]
 
 
 def of(spec: str) -> Function:
-    return lambda a, b: contract(a, b, spec)  # type: ignore[no-any-return]
+    return lambda a, b: contract(a, b, spec)
 
 
 def values(spec: str, seed: int = 0, **dim_values: int) -> Array:
@@ -143,28 +142,28 @@ def test_short_floats_add_up_in_f32() -> None:
 def test_integers_wrap() -> None:
     module = program(of(NN), "i8[1, 3]", "i8[3, 1]")
     (found,) = run_native(module, [np.full((1, 3), 100, np.int8), np.full((3, 1), 2, np.int8)])
-    assert int(found[0, 0]) == 600 - 2 * 256 - 0 or int(found[0, 0]) == (600 + 128) % 256 - 128
+    assert int(found[0, 0]) == 600 - 2 * 256
 
 
 # ---- epilogues ---------------------------------------------------------------------------------------------------
 
 
-def bias_and_gate(a: Value, b: Value, c: Value) -> Value:
+def bias_and_gate(a: Any, b: Any, c: Any) -> Any:
     y = contract(a, b, NN) + c
-    return y * y.sigmoid()  # type: ignore[no-any-return]
+    return y * y.sigmoid()
 
 
-def residual(a: Value, b: Value, c: Value) -> Value:
-    return contract(a, b, NN) + c  # type: ignore[no-any-return]
+def residual(a: Any, b: Any, c: Any) -> Any:
+    return contract(a, b, NN) + c
 
 
-def several(a: Value, b: Value, c: Value) -> list[Value]:
+def several(a: Any, b: Any, c: Any) -> Any:
     y = contract(a, b, NN)
     z = y * 0.5 + c
     return [y, z, z.exp()]
 
 
-def only_derived(a: Value, b: Value, c: Value) -> list[Value]:
+def only_derived(a: Any, b: Any, c: Any) -> Any:
     y = contract(a, b, NT) - c
     return [y.tanh(), y.abs()]
 
@@ -207,7 +206,7 @@ def scheduled(function: Function, specs: Sequence[str], schedule: str, threads: 
     finally:
         pool.set_num_threads(before)
     pairs = zip(lowered.program.outputs, outputs, strict=True)
-    return [np.array(b.as_numpy(s.dtype.numpy, tuple(int(d) for d in s.shape))) for s, b in pairs]  # type: ignore[arg-type]
+    return [np.array(b.as_numpy(s.dtype.numpy, tuple(int(d) for d in s.shape))) for s, b in pairs]
 
 
 def groups(module: ModuleOp) -> list[GroupOp]:
@@ -285,7 +284,7 @@ def test_tiles_fit_the_registers() -> None:
 def test_large_operands_are_cut() -> None:
     schedule = choice(NT, 512, 4096, 512)
     sizes = dict(part.split(":") for part in schedule.blocks.split(","))
-    assert int(sizes["d1"]) * int(sizes.get("r0", 4096)) * 4 <= Target.parse("x86-64-v4").l2_bytes // 2
+    assert int(sizes[schedule.lane]) * int(sizes.get("r0", 4096)) * 4 <= Target.parse("x86-64-v4").l2_bytes // 2
 
 
 @pytest.mark.parametrize("spec", [NN, NT, TN])

@@ -1,0 +1,94 @@
+"""What the compiler made of each program: ops after each phase, groups, kernels, seconds."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from unittest import mock
+
+from xdsl.dialects.builtin import ModuleOp
+
+from firebox.dialects.nd.group import GroupOp
+from firebox.frontend import backends
+from firebox.lowering.pipeline import Lowered, Options, lower
+from firebox.runtime.code_cache import compile_image
+from firebox.runtime.image import CodeImage
+from firebox.runtime.target import Target
+
+
+@dataclass(frozen=True)
+class GroupInfo:
+    """A fused group: its kind, the name of its kernel, its members."""
+
+    kind: str
+    label: str
+    template: str
+    ops: tuple[str, ...]
+
+
+@dataclass
+class Compilation:
+    """One program on its way through the compiler.
+
+    Attributes:
+        ops: how many ops of each name the module holds after a phase, in groups or not; ``trace`` is what came in.
+        seconds: of each phase.
+        groups: after the phase ``schedule``.
+        kernels: functions in the result.
+        lines: of LLVM IR.
+        llvm: seconds that LLVM took.
+    """
+
+    ops: dict[str, Counter[str]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    groups: list[GroupInfo] = field(default_factory=list)
+    kernels: int = 0
+    lines: int = 0
+    llvm: float = 0.0
+
+    def nd_ops(self, phase: str) -> int:
+        """Ops of the nd dialect after a phase, without the groups around them."""
+        return sum(n for name, n in self.ops[phase].items() if name.startswith("nd.") and name != "nd.group")
+
+    @property
+    def labels(self) -> set[str]:
+        """Names of the distinct groups."""
+        return {group.label for group in self.groups}
+
+    def _observe(self, phase: str, module: ModuleOp, seconds: float) -> None:
+        self.seconds[phase] = seconds
+        self.ops[phase] = _count(module)
+        if phase == "schedule":
+            found = [op for op in module.walk() if isinstance(op, GroupOp)]
+            self.groups = [
+                GroupInfo(g.group, g.label, g.schedule.template, tuple(op.name for op in g.members)) for g in found
+            ]
+
+
+def _count(module: ModuleOp) -> Counter[str]:
+    return Counter(op.name for op in module.walk() if op.name != "nd.yield")
+
+
+@contextmanager
+def compilations() -> Iterator[list[Compilation]]:
+    """Watch everything that the frontend compiles meanwhile; what comes from the disk cache is not compiled."""
+    found: list[Compilation] = []
+
+    def watched_lower(module: ModuleOp, target: Target, options: Options) -> Lowered:
+        compilation = Compilation()
+        found.append(compilation)
+        compilation.ops["trace"] = _count(module)
+        lowered = lower(module, target, options, compilation._observe)
+        compilation.kernels = len(lowered.program.kernels)
+        compilation.lines = lowered.text.count("\n")
+        return lowered
+
+    def watched_llvm(texts: Sequence[str], target: Target) -> CodeImage:
+        start = time.perf_counter()
+        image = compile_image(texts, target)
+        found[-1].llvm = time.perf_counter() - start
+        return image
+
+    with mock.patch.object(backends, "lower", watched_lower), mock.patch.object(backends, "compile_image", watched_llvm):
+        yield found
