@@ -139,7 +139,7 @@ def _mixed_sign(a: DType, b: DType) -> DType:
 
 @dataclass(frozen=True)
 class ElementFormat:
-    """How elements of a type are stored and computed; quantised formats will add side operands (scales, zero points)."""
+    """How elements of a type are stored and computed; quantised formats will add side operands such as scales."""
 
     storage: DType
     compute: DType

@@ -1,4 +1,4 @@
-"""Errors, by who is at fault: the user, the compiler, the device. Every message can carry op, expected, found and the way out."""
+"""Errors, by who is at fault: the user, the compiler, the device. Messages carry op, expected, found and the way out."""
 
 from collections.abc import Callable, Iterable
 
@@ -9,7 +9,8 @@ locate: Callable[[], str] | None = None
 class FireboxError(Exception):
     """Base of all Firebox errors.
 
-    Raisers give facts; when the frontend is on the stack it adds the line of the user's call, unless `at` names another.
+    Raisers give facts; when the frontend is on the stack it adds the line of the user's call, unless `at` names
+    another.
 
     Args:
         message: one sentence that says what is wrong.

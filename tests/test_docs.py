@@ -1,4 +1,4 @@
-"""The documentation shows code and tables that are in the tree, links lead somewhere, and commands that it gives work."""
+"""The documentation shows code and tables of the tree, its links lead somewhere, and its commands work."""
 
 import os
 import re

@@ -14,6 +14,7 @@ Location = tuple[CodeType, int]
 _PACKAGE = str(Path(__file__).parents[1]) + "/"
 _USED_DIRECTLY = (str(Path(__file__).parent) + "/", _PACKAGE + "dialects/nd/array.py")
 _LAYERS = str(Path(__file__).parent / "nn") + "/"
+_COMMANDS = str(Path(__file__).parent / "cli") + "/"
 _inside: dict[str, bool] = {}
 
 
@@ -63,8 +64,12 @@ def here() -> str:
     ours = False
     while frame is not None:
         name = frame.f_code.co_filename
-        if ours and not name.startswith(_PACKAGE):  # else a rule of another package's op, which we have called
-            return text((frame.f_code, frame.f_lasti))
+        if name.startswith(_COMMANDS):
+            return ""  # what calls the command line is nobody's program
+        if not name.startswith(_PACKAGE):
+            if ours:
+                return text((frame.f_code, frame.f_lasti))
+            # else a rule of another package's op, which we have called
         ours = ours or (name.startswith(_USED_DIRECTLY) and name != __file__)
         frame = frame.f_back
     return ""

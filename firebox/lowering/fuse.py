@@ -357,5 +357,3 @@ class FusePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         fuse(op)
-
-

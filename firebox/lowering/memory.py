@@ -33,8 +33,8 @@ def aligned(size: DimLike) -> DimLike:
 def place(blocks: list[Block]) -> DimLike:
     """Give every block an offset such that blocks alive at the same time do not overlap; the total size.
 
-    Static blocks are placed from the largest down, each at the lowest gap that fits. Symbolic blocks follow behind them and
-    reuse the place of a dead block that is provably as large.
+    Static blocks are placed from the largest down, each at the lowest gap that fits. Symbolic blocks follow behind
+    them and reuse the place of a dead block that is provably as large.
     """
     static = [b for b in blocks if isinstance(b.size, int)]
     symbolic = [b for b in blocks if not isinstance(b.size, int)]

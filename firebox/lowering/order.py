@@ -1,8 +1,8 @@
 """Pass `order`: the order in which groups run, and one label for structurally equal groups.
 
-Among the groups whose operands are ready, the next one is that which frees the most memory (buffers read for the last time
-less buffers made); ties go to the original order. Labels are ``kind_number``, e.g. ``loops_0``: groups of one label become
-one kernel.
+Among the groups whose operands are ready, the next one is that which frees the most memory (buffers read for the last
+time less buffers made); ties go to the original order. Labels are ``kind_number``, e.g. ``loops_0``: groups of one
+label become one kernel.
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.programs import check_native, compiled, program, run_native
 
 from firebox import dims
 from firebox.dialects import plan
@@ -14,6 +13,7 @@ from firebox.lowering.memory import Block, place
 from firebox.lowering.pipeline import run_to
 from firebox.runtime.memory import Buffer
 from firebox.runtime.target import Target
+from tests.programs import check_native, compiled, program, run_native
 
 
 def planned(function: object, *specs: str) -> plan.ProgramOp:

@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.conftest import Golden
-from tests.programs import check_native, program
 
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.value import Value
@@ -14,6 +12,8 @@ from firebox.lowering.fuse import REASONS
 from firebox.lowering.module import main_function
 from firebox.lowering.pipeline import run_to
 from firebox.runtime.target import Target
+from tests.conftest import Golden
+from tests.programs import check_native, program
 
 Result = Value | Sequence[Value]
 

@@ -1,11 +1,9 @@
-"""The pipeline as a whole: the IR after each phase of one example (which the docs show), phases, determinism, errors."""
+"""The pipeline as a whole: the IR after each phase of one example, which the docs show; determinism, errors."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.conftest import GOLDEN, Golden
-from tests.programs import program, run_native
 
 from firebox.errors import UserError
 from firebox.frontend.irtext import parse_module
@@ -14,6 +12,8 @@ from firebox.lowering.module import main_function
 from firebox.lowering.options import Options
 from firebox.lowering.pipeline import PHASES, lower, run_to
 from firebox.runtime.target import Target
+from tests.conftest import GOLDEN, Golden
+from tests.programs import program, run_native
 
 EXAMPLE = GOLDEN / "pipeline" / "input.mlir"
 TARGET = Target.parse("x86-64-v4")

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from tests.lowering.random_programs import random_program
-from tests.programs import program, run_native
 
 from firebox.lowering.interpret import interpret
 from firebox.lowering.module import main_function
 from firebox.lowering.pipeline import PHASES, run_to
 from firebox.runtime.target import Target
+from tests.lowering.random_programs import random_program
+from tests.programs import program, run_native
 
 SPECS = ("f32[6, 5]", "f32[5]", "f32[6, 1]")
 TENSOR_PHASES = PHASES[1 : PHASES.index("schedule") + 1]

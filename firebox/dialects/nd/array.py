@@ -1,7 +1,7 @@
 """`ArrayLike`, the operator protocol that rules and public functions are written against.
 
-`Value` (inserts nd ops into IR) and the frontend's `Tensor` (records them) both implement it, so a rule, a function or a
-layer is written once. Everything here is one primitive or a few; bigger functions live in the frontend.
+`Value` (inserts nd ops into IR) and the frontend's `Tensor` (records them) both implement it, so a rule, a function or
+a layer is written once. Everything here is one primitive or a few; bigger functions live in the frontend.
 """
 
 from collections.abc import Sequence
@@ -445,7 +445,7 @@ class ArrayLike:
         return self.one("flip", self, axes=axes) if axes else self
 
     def take(self, indices: "ArrayLike", axis: int = 0) -> Self:
-        """Rows picked by an integer array along an axis; shape ``x.shape[:axis] + indices.shape + x.shape[axis+1:]``."""
+        """Rows picked by integers along an axis; shape ``x.shape[:axis] + indices.shape + x.shape[axis+1:]``."""
         return self.one("gather", self, indices, axis=normalize_axis(axis, self.rank))
 
     def take_along_axis(self, indices: "ArrayLike", axis: int = -1) -> Self:

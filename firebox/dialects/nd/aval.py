@@ -1,4 +1,4 @@
-"""`Aval`, what is known of a tensor before it is computed (element type and shape), and its spelling as an MLIR type."""
+"""`Aval`, what is known of a tensor before it is computed: element type and shape; and its spelling as an MLIR type."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

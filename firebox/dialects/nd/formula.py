@@ -1,7 +1,7 @@
 """`Formula`: what an op computes for one element, and where it reads; the only thing kernel generators know of an op.
 
-Loop variables are names in index expressions: ``i0, i1, ...`` run over the result's shape, ``r0, r1, ...`` over the reduced
-extents, and ``v0, v1, ...`` stand for the (integer) value of an earlier read of the same formula.
+Loop variables are names in index expressions: ``i0, i1, ...`` run over the result's shape, ``r0, r1, ...`` over the
+reduced extents, and ``v0, v1, ...`` stand for the (integer) value of an earlier read of the same formula.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,8 +57,8 @@ class Monoid:
         name: for schedules and dumps.
         dtypes: element type of each part of the state.
         init: the identity, one number per part.
-        combine: ``combine(s, state, state) -> state``; associative, and commutative unless it is a scan's, which gets the
-            state of the lower indices first.
+        combine: ``combine(s, state, state) -> state``; associative, and commutative unless it is a scan's, which gets
+            the state of the lower indices first.
         lift: ``lift(s, *scalar values) -> state`` of one element.
         finish: ``finish(s, state) -> results``.
     """

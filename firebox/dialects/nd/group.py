@@ -29,8 +29,8 @@ class GroupOp(NdOp):
     """A fused group.
 
     Parameters:
-        group: ``loops`` (maps and reductions over one domain), ``contract`` (a contraction with its epilogue), ``scan`` or
-            ``opaque`` (a single op, after the numbers it takes).
+        group: ``loops`` (maps and reductions over one domain), ``contract`` (a contraction with its epilogue),
+            ``scan`` or ``opaque`` (a single op, after the numbers it takes).
         label: name of the kernel; structurally equal groups have the same one (given by ``order``).
         domain: loop extents.
         axes: reduced loops, ascending.

@@ -1,9 +1,9 @@
 """Kernels of groups of kind ``loops``: maps, reductions, and rows that mix both (softmax, layer norm) as one kernel.
 
-The parallel loops, without the lane loop, and blocks of the lane loop if that one is parallel, are the units of work that
-threads share. Within a unit the stages run one after the other: each is a nest over the reduced loops that feeds the
-reductions of its level and stores the full values known there. Accumulators are full vectors, several at a time when the
-lane loop is reduced; they are combined in an order that depends on the shape and the target only.
+The parallel loops, without the lane loop, and blocks of the lane loop if that one is parallel, are the units of work
+that threads share. Within a unit the stages run one after the other: each is a nest over the reduced loops that feeds
+the reductions of its level and stores the full values known there. Accumulators are full vectors, several at a time
+when the lane loop is reduced; they are combined in an order that depends on the shape and the target only.
 """
 
 from collections.abc import Callable, Sequence

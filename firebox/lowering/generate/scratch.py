@@ -57,8 +57,8 @@ class Place:
     Attributes:
         at: byte offset of its row.
         dtype: element type.
-        offset: element of the row, in terms of the reduced loops; with a parallel lane loop one vector each, and ``lane0``
-            stands for the lane loop's value in lane 0.
+        offset: element of the row, in terms of the reduced loops; with a parallel lane loop one vector each, and
+            ``lane0`` stands for the lane loop's value in lane 0.
     """
 
     at: int

@@ -1,7 +1,7 @@
 """The relation table of templates: which generator turns a group into kernels.
 
-A template is found by the name of the op that gives the group its kind (a contraction, a scan, an opaque op) and, failing
-that, by the kind itself. Plugins add rows with `register_template`.
+A template is found by the name of the op that gives the group its kind (a contraction, a scan, an opaque op) and,
+failing that, by the kind itself. Plugins add rows with `register_template`.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,8 +46,8 @@ class Template:
     Attributes:
         name: stands in schedules.
         schedule: chooses a schedule for a group on a target.
-        generate: the kernels of a scheduled group; ``dim_order`` are the program's symbolic dims, ``op_ids`` the table of
-            source lines, which it extends.
+        generate: the kernels of a scheduled group; ``dim_order`` are the program's symbolic dims, ``op_ids`` the table
+            of source lines, which it extends.
         launch: how the kernel of a scheduled group is started.
     """
 

@@ -1,7 +1,8 @@
 """The plan as one native entry function: LLVM IR text of the host side of a program.
 
-``void @<name>(ptr env, ptr args, ptr dims, ptr outs, ptr status)``: `args` and `outs` are tables of addresses, the last one of
-`outs` is the arena; `dims` are the values of the symbolic dims; `env` is the runtime's table (slot 1 threads, slot 2 parallel).
+``void @<name>(ptr env, ptr args, ptr dims, ptr outs, ptr status)``: `args` and `outs` are tables of addresses, the
+last one of `outs` is the arena; `dims` are the values of the symbolic dims; `env` is the runtime's table (slot 1
+threads, slot 2 parallel).
 """
 
 from collections.abc import Sequence

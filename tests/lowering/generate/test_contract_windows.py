@@ -1,4 +1,4 @@
-"""Convolutions and their gradients in native code: strides, padding, both dilations, groups, under all kinds of schedules."""
+"""Convolutions and their gradients in native code: strides, padding, dilation, groups, under all kinds of schedules."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from firebox.dialects.nd.ops.contract_spec import (
     transpose_spec,
 )
 from firebox.dims import parse
-from tests.lowering.generate.test_contract import check, scheduled, values
+from tests.lowering.generate.contractions import check, scheduled, values
 from tests.programs import parse_aval
 
 Ints = tuple[int, ...]

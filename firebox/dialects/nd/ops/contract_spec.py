@@ -280,7 +280,7 @@ def _fresh_name(wanted: str, taken: Mapping[str, object]) -> str:
 def _solve(
     index: Index, fresh: str, own: list[Index], terms: list[list[Index]], extents: Mapping[str, DimLike]
 ) -> None:
-    """Eliminate one name of ``index == fresh`` from all other indices: that with the most turns, so that few are left."""
+    """Eliminate one name of ``index == fresh`` from all other indices: the one with the most turns."""
     alone = {entry.name for term in terms for entry in term}
     candidates = [name for name in index.names if name in alone]
     if not candidates:
