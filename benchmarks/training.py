@@ -9,7 +9,7 @@ contenders begin with the same weights and see the same batches; their losses ha
 import importlib.util
 import sys
 
-from benchmarks.digits import Step, Task, firebox_steps, jax_steps, make_task, torch_steps
+from benchmarks.steps import Step, Task, firebox_steps, jax_steps, make_task, torch_steps
 from benchmarks.results import Result
 from benchmarks.timing import arguments, compare, fair_process, report
 

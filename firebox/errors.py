@@ -1,4 +1,4 @@
-"""Errors, by who is at fault: the user, the compiler, the device. Messages carry op, expected, found and the way out."""
+"""Errors, by who is at fault: the user, the compiler, the device. They carry op, expected, found and the way out."""
 
 from collections.abc import Callable, Iterable
 
