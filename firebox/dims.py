@@ -14,6 +14,8 @@ from firebox.errors import UserError
 
 FUNCTIONS = ("floordiv", "mod", "min", "max")
 
+_RESERVED = re.compile(r"[dirvw]\d+|flat|block|lane0|threads")
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -119,6 +121,11 @@ def dim(name: str) -> Dim:
     if not re.fullmatch(r"[A-Za-z_]\w*", name) or name in ("min", "max"):
         raise UserError("not a dim name", expected="letters, digits, underscores", found=repr(name))
     return _symbol(name)
+
+
+def is_reserved(name: str) -> bool:
+    """Whether the name stands for a loop, a value read in a loop, or the number of threads: no tensor dim may have it."""
+    return _RESERVED.fullmatch(name) is not None
 
 
 def _symbol(atom: Atom) -> Dim:

@@ -1,6 +1,5 @@
 """Looking at traced functions: as nd IR, or after any phase of the compiler."""
 
-import re
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ModuleOp
@@ -15,8 +14,6 @@ from firebox.lowering.pipeline import lower, run_to
 from firebox.runtime.device import Device
 from firebox.signature import TensorSpec, parse_inputs
 
-_RESERVED = re.compile(r"[dirv]\d+|threads")
-
 
 def dim(name: str) -> Dim:
     """A size that is known only when a program runs, by name: ``fb.dim("b")``.
@@ -24,7 +21,7 @@ def dim(name: str) -> Dim:
     Raises:
         UserError: not a name, or one that the compiler uses for loops.
     """
-    if _RESERVED.fullmatch(name):
+    if dims.is_reserved(name):
         raise UserError("a name that the compiler uses itself", op="dim", found=name, hint=f"call it {name}_")
     return dims.dim(name)
 

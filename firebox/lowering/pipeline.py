@@ -6,7 +6,7 @@ emit``
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -117,6 +117,7 @@ class _State:
         ]
         outputs = [aval_of(t) for t in function.function_type.outputs.data]
         self.outputs = [TensorSpec(f"out{k}", a.dtype, a.shape) for k, a in enumerate(outputs)]
+        _check_names(self.dim_order)
         self.op_ids: dict[str, int] = {}
         self.kernels: dict[str, Kernels] = {}
         self.infos: list[KernelInfo] = []
@@ -177,6 +178,14 @@ class _State:
             kernels=tuple(self.infos),
             locations=tuple(self.op_ids),
         )
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Loop variables and dims share one namespace in index expressions."""
+    for name in names:
+        if dims.is_reserved(name):
+            hint = "rename it: such names stand for loops and for the number of threads"
+            raise UserError("a dim has a reserved name", op="dims", expected="another name", found=name, hint=hint)
 
 
 _PASSES: dict[str, Callable[[ModuleOp], object]] = {

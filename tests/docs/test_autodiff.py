@@ -83,12 +83,9 @@ def test_recomputation() -> None:
     def loss(x: fb.Tensor) -> fb.Tensor:
         return block(block(x)).sum()
 
-    plain = trace(fb.grad(lambda x: x.sin().exp().sin().exp().sum()), "x: f64[1000]").module
-    kept = trace(fb.grad(loss), "x: f64[1000]").module
-    target = Target.parse("x86-64-v3")
-    assert str(run_to(plain, target, "canonicalize")).count("nd.exp") == 2
-    expanded = str(run_to(kept, target, "canonicalize"))
-    assert "recompute = 1" in expanded and expanded.count("nd.exp") > 2
+    module = trace(lambda x: fb.grad(loss)(x), "x: f64[1000]").module
+    expanded = str(run_to(module, Target.parse("x86-64-v3"), "canonicalize"))
+    assert "recompute = 1" in expanded and "recompute = 2" in expanded
 
 
 def test_own_derivative() -> None:

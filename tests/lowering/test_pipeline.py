@@ -56,6 +56,12 @@ def test_an_unknown_phase_is_refused_with_the_list() -> None:
     assert "canonicalize" in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["d0", "i1", "r12", "v0", "w3", "flat", "block", "threads", "lane0"])
+def test_dims_named_like_loops_are_refused(name: str) -> None:
+    with pytest.raises(UserError, match="reserved name"):
+        lower(program(lambda x: x * 2.0, f"f32[{name}, 4]"), TARGET)
+
+
 def test_observers_see_every_phase() -> None:
     seen: list[str] = []
     lower(program(lambda x: x * 2.0, "f32[4]"), TARGET, observer=lambda name, module, seconds: seen.append(name))

@@ -1,0 +1,103 @@
+"""The accuracy that docs/numerics.md states is the accuracy that is measured; and what it says of sums holds."""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import firebox as fb
+from firebox import runtime
+from firebox.runtime.target import Target
+from tests.conftest import GOLDEN
+from tests.lowering.llvm import test_math, test_math_f64
+from tests.lowering.llvm.kernel_runner import Array, run_maps
+from tests.lowering.llvm.ulp import REFERENCES, ulps
+
+TABLE = GOLDEN / "math" / "accuracy.csv"
+TARGET = Target.parse("x86-64-v3")
+
+
+def _worst(x: Array, wide: type[np.generic], name: str) -> dict[str, float]:
+    """Largest distance of each function from its exact value, in units in the last place."""
+    found = run_maps(test_math.BODIES, [x], name, TARGET.lanes(x.dtype.itemsize), TARGET)
+    with np.errstate(all="ignore"):
+        exact = {n: reference(x.astype(wide)) for n, reference in REFERENCES.items()}
+    return {n: float(ulps(found[n], exact[n]).max()) for n in REFERENCES}
+
+
+@pytest.mark.skipif(bool(TARGET.missing_on_host()), reason="runs code for AVX2 with fused multiply-add")
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="needs an extended type as reference")
+def test_the_table_of_accuracy(request: pytest.FixtureRequest) -> None:
+    """A tenth of a unit apart at most: the exact maximum depends on which of all numbers are tried."""
+    single = _worst(test_math.samples(), np.float64, "f32")
+    double = _worst(test_math_f64.samples(20_000), np.longdouble, "f64")
+    if request.config.getoption("--update-golden"):
+        TABLE.parent.mkdir(exist_ok=True)
+        lines = (f"{name},{single[name]:.2f},{double[name]:.2f}" for name in REFERENCES)
+        TABLE.write_text("\n".join(["function,f32,f64", *lines]) + "\n")
+    rows = [line.split(",") for line in TABLE.read_text().splitlines()[1:]]
+    assert [row[0] for row in rows] == list(REFERENCES)
+    for name, stated32, stated64 in rows:
+        assert abs(single[name] - float(stated32)) < 0.1, name
+        assert abs(double[name] - float(stated64)) < 0.1, name
+
+
+# ---- sums --------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _data() -> Array:
+    return np.random.default_rng(0).normal(size=(3, 300_000)).astype(np.float32)
+
+
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    before = runtime.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            runtime.set_num_threads(threads)
+            x = fb.tensor(_data())
+            found.append((x.sum().numpy(), x.mean(1).numpy(), fb.softmax(x, 0).numpy(), (x @ x.T).numpy()))
+    finally:
+        runtime.set_num_threads(before)
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_narrow_floats_are_summed_in_f32_and_rounded_once() -> None:
+    ones = fb.ones(1000, dtype=fb.bfloat16)
+    assert ones.sum().item() == 1000.0  # adding one by one in bf16 stops at 256
+    third = fb.tensor(np.full(3, 1 / 3, np.float32)).astype(fb.bfloat16)
+    exact = np.float32(third.numpy().astype(np.float32).sum())
+    assert third.sum().item() == float(exact.astype(third.numpy().dtype))
+
+
+def test_narrow_floats_round_at_every_op() -> None:
+    """Also within one kernel: fusion changes no value."""
+    x = fb.tensor(np.linspace(0.1, 1.0, 7, dtype=np.float32)).astype(fb.float16)
+    step = x * 3.0
+    fb.flush()
+    apart = (step + 0.1).numpy()
+    np.testing.assert_array_equal((x * 3.0 + 0.1).numpy(), apart)
+
+
+def test_products_and_sums_are_not_contracted() -> None:
+    x = fb.tensor(np.float32(1 + 2.0**-12))
+    assert (x * x - 1.0).item() == float(np.float32(np.float32(1 + 2.0**-12) ** 2) - np.float32(1))
+
+
+def test_special_cases_are_those_of_numpy() -> None:
+    nan, inf = np.nan, np.inf
+    x = fb.tensor([nan, inf, 1.0])
+    assert np.isnan(x.max().item()) and np.isnan(x.sum().item())
+    assert fb.tensor([0.0, -0.0]).sum().item() == 0.0
+    i = fb.tensor([5, -5, 5])
+    assert (i // fb.tensor([0, 2, -2])).tolist() == [0, -3, -3]
+    assert fb.tensor([nan, 3e9, -3e9, 2.9]).astype(fb.int32).tolist() == [0, 2**31 - 1, -(2**31), 2]
+    assert (fb.tensor([127], dtype=fb.int8) + 1).tolist() == [-128]
+
+
+def test_the_table_is_read_from_the_repository() -> None:
+    assert Path(TABLE).is_relative_to(GOLDEN)
