@@ -124,7 +124,7 @@ def dim(name: str) -> Dim:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether the name stands for a loop, a value read in a loop, or the number of threads: no tensor dim may have it."""
+    """Whether the name stands for a loop, a value read in it, or the number of threads: no tensor dim may have it."""
     return _RESERVED.fullmatch(name) is not None
 
 

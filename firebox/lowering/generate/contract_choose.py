@@ -133,19 +133,25 @@ def _counts(loop: Loop, room: int) -> list[int]:
 
 
 def _packed(problem: Problem, lane: Loop, lanes: int, vectors: int, rows: Mapping[str, int]) -> Iterator[Shape]:
-    """With those operands in scratch that are not read well in place; and with the one along the lanes, if large."""
+    """With those operands in scratch that are not read well in place; and with those that may gain from it."""
     plain = Shape(problem, lane, lanes, vectors, rows, frozenset(), False)
     pack = frozenset(n for n in (0, 1) if _wants_pack(plain, n))
     scratch = bool(problem.out) and lane != problem.out[-1]
     yield Shape(problem, lane, lanes, vectors, rows, pack, scratch)
-    large = {n for n in (0, 1) if n not in pack and along(plain, n) == "vector" and _is_large(problem, n)}
-    if large:
-        yield Shape(problem, lane, lanes, vectors, rows, pack | large, scratch)
+    more = {n for n in (0, 1) if n not in pack and _may_gain(plain, n)}
+    if more:
+        yield Shape(problem, lane, lanes, vectors, rows, pack | more, scratch)
 
 
-def _is_large(problem: Problem, number: int) -> bool:
-    size = aval_of(problem.operands[number].value.type).nbytes
-    return not isinstance(size, int) or size >= LARGE
+def _may_gain(shape: Shape, number: int) -> bool:
+    """Large and along the lanes, or of a type that is widened at every load."""
+    operand = shape.problem.operands[number]
+    how = along(shape, number)
+    if how == "odd" or not is_packable(operand):
+        return False
+    size = aval_of(operand.value.type).nbytes
+    large = not isinstance(size, int) or size >= LARGE
+    return (how == "vector" and large) or operand.dtype.compute is not operand.dtype
 
 
 def _wants_pack(shape: Shape, number: int) -> bool:

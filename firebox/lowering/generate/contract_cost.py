@@ -8,6 +8,9 @@ from firebox.lowering.generate.contract_problem import Operand, Position
 LATENCY = 4.0
 """Cycles until a sum can be added to again."""
 
+WIDENED = 2.5
+"""Cycles to load an f16 or bf16 and make it an f32."""
+
 NEAR = 24 * 1024
 """Bytes that stay in the nearest cache."""
 
@@ -19,14 +22,13 @@ FAR_APART = 10.0
 
 PAGE = 4096
 
-SQUARE = 110.0
-"""Cycles to load, transpose and copy a square of vectors."""
-
 STAGE = 300.0
 """Cycles to start copying an operand, or finishing sums; also for the code it takes."""
 
-FINISHED = 75.0
-"""Cycles to do so at the end, on the way to the result."""
+
+def square_cost(lanes: int, end: bool = False) -> float:
+    """Cycles to load, transpose and store a square of vectors; ``end``: stores that go on to the result are not counted."""
+    return lanes * (math.log2(lanes) + (0.7 if end else 3.0))
 
 
 def is_packable(operand: Operand) -> bool:
@@ -58,11 +60,14 @@ def load_cost(shape: Shape, number: int) -> float:
     for name, rows in shape.rows.items():
         if name in operand.names or how == "odd":
             count *= rows
+    short = operand.dtype.compute is not operand.dtype and number not in shape.pack
     if how == "none":
-        return count * (0.5 if operand.direct or number in shape.pack else 4.0)
+        return count * (WIDENED if short else 0.5 if operand.direct or number in shape.pack else 4.0)
     good = (how == "vector" and operand.direct) or (how != "odd" and number in shape.pack)
     guarded = how == "vector" and not operand.direct
-    return count * shape.vectors * (1.0 if good else 4.0 if guarded else 2.5 * shape.lanes)
+    return (
+        count * shape.vectors * (WIDENED if good and short else 1.0 if good else 4.0 if guarded else 2.5 * shape.lanes)
+    )
 
 
 def tile_cost(shape: Shape, blocks: Blocks) -> float:
@@ -129,11 +134,11 @@ def _store_cost(shape: Shape, blocks: Blocks) -> float:
     """Cycles for one element of the result, after its sum is known."""
     lanes, last = shape.lanes, shape.problem.out[-1] if shape.problem.out else None
     if shape.lane.reduced:
-        return 10.0
+        return 2.0 * math.log2(lanes) + 2.0
     if not blocks.scratch:
         return 2.0 / lanes if last == shape.lane else 3.0
     far = 8.0 if blocks.sums() > NEAR else 0.0
-    return (far + (6.0 if last == shape.lane else FINISHED / lanes)) / lanes
+    return (far + (6.0 if last == shape.lane else square_cost(lanes, end=True) / lanes)) / lanes
 
 
 def fill_cost(shape: Shape, blocks: Blocks, number: int) -> float:
@@ -150,7 +155,7 @@ def fill_cost(shape: Shape, blocks: Blocks, number: int) -> float:
     vectors = -(-sizes[last] // lanes)
     lines = math.prod(sizes[:last])
     if across:
-        return lines / sizes[lane] * -(-sizes[lane] // lanes) * vectors * SQUARE
+        return lines / sizes[lane] * -(-sizes[lane] // lanes) * vectors * square_cost(lanes)
     return lines * (6.0 + 2.0 * vectors)
 
 

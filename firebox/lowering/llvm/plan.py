@@ -19,38 +19,8 @@ from firebox.lowering.llvm.text import Text
 THREADS_SLOT = 1
 PARALLEL_SLOT = 2
 
-_HELPERS = """\
-define internal void @fb.copy(ptr %to, ptr %from, i64 %bytes) nounwind {
-entry:
-  %wide = and i64 %bytes, -64
-  %any = icmp sgt i64 %wide, 0
-  br i1 %any, label %vector, label %rest
-vector:
-  %i = phi i64 [ 0, %entry ], [ %i1, %vector ]
-  %p = getelementptr i8, ptr %from, i64 %i
-  %q = getelementptr i8, ptr %to, i64 %i
-  %v = load <64 x i8>, ptr %p, align 1
-  store <64 x i8> %v, ptr %q, align 1
-  %i1 = add nsw i64 %i, 64
-  %more = icmp slt i64 %i1, %wide
-  br i1 %more, label %vector, label %rest
-rest:
-  %left = icmp slt i64 %wide, %bytes
-  br i1 %left, label %byte, label %done
-byte:
-  %j = phi i64 [ %wide, %rest ], [ %j1, %byte ]
-  %r = getelementptr i8, ptr %from, i64 %j
-  %s = getelementptr i8, ptr %to, i64 %j
-  %b = load i8, ptr %r, align 1
-  store i8 %b, ptr %s, align 1
-  %j1 = add nsw i64 %j, 1
-  %again = icmp slt i64 %j1, %bytes
-  br i1 %again, label %byte, label %done
-done:
-  ret void
-}
-
-define internal void @fb.zero(ptr %to, i64 %bytes) nounwind {
+_HELPER = """\
+define internal void @fb.{name}({parameters}i64 %bytes) nounwind {{
 entry:
   %wide = and i64 %bytes, -64
   %any = icmp sgt i64 %wide, 0
@@ -58,7 +28,8 @@ entry:
 vector:
   %i = phi i64 [ 0, %entry ], [ %i1, %vector ]
   %q = getelementptr i8, ptr %to, i64 %i
-  store <64 x i8> zeroinitializer, ptr %q, align 1
+{vector}
+  store <64 x i8> {value}, ptr %q, align 1
   %i1 = add nsw i64 %i, 64
   %more = icmp slt i64 %i1, %wide
   br i1 %more, label %vector, label %rest
@@ -68,14 +39,26 @@ rest:
 byte:
   %j = phi i64 [ %wide, %rest ], [ %j1, %byte ]
   %s = getelementptr i8, ptr %to, i64 %j
-  store i8 0, ptr %s, align 1
+{byte}
+  store i8 {element}, ptr %s, align 1
   %j1 = add nsw i64 %j, 1
   %again = icmp slt i64 %j1, %bytes
   br i1 %again, label %byte, label %done
 done:
   ret void
-}
+}}
 """
+_ZERO = _HELPER.format(
+    name="zero", parameters="ptr %to, ", vector="", value="zeroinitializer", byte="", element="0"
+).replace("\n\n", "\n")
+_COPY = _HELPER.format(
+    name="copy",
+    parameters="ptr %to, ptr %from, ",
+    vector="  %p = getelementptr i8, ptr %from, i64 %i\n  %v = load <64 x i8>, ptr %p, align 1",
+    value="%v",
+    byte="  %r = getelementptr i8, ptr %from, i64 %j\n  %b = load i8, ptr %r, align 1",
+    element="%b",
+)
 
 
 def emit_plan(program: plan.ProgramOp) -> str:
@@ -113,7 +96,7 @@ class _Entry:
         head = f"define void @{name}(ptr %env, ptr %args, ptr %dims, ptr %outs, ptr %status) nounwind {{"
         table = f"  %table = alloca [{max(self.table, 1)} x ptr], align 16"
         body = "\n".join([head, "entry:", table, out.body(), "}"])
-        return f"{_HELPERS}\n{body}\n" if self.helpers else body + "\n"
+        return f"{_COPY}\n{_ZERO}\n{body}\n" if self.helpers else body + "\n"
 
     def _count(self, kind: type[Operation]) -> int:
         return sum(isinstance(op, kind) for op in self.program.body.block.ops)
