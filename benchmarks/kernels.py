@@ -1,18 +1,16 @@
 """Element-wise chains and row kernels against PyTorch and JAX, on arrays of 64 MB and of the size of an L2 cache.
 
-    python benchmarks/kernels.py [--threads N] [--json]
+    python -m benchmarks.kernels [--threads N] [--peers torch,jax]
 
 Peers that are not installed are left out.
 """
 
-import argparse
-import sys
+import importlib.util
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from benchmarks.timing import Call, Result, compare, fair_process, report
+from benchmarks.results import Result
+from benchmarks.timing import Call, arguments, compare, fair_process, report
 
 SIZES = {"64 MB": (16384, 1024), "256 KB": (64, 1024)}
 
@@ -62,10 +60,8 @@ def firebox_calls(arrays: list[Any], function: Callable[..., Any]) -> dict[str, 
 
 
 def torch_calls(arrays: list[Any], function: Callable[..., Any], threads: int) -> dict[str, Call]:
-    try:
-        import torch
-    except ImportError:
-        return {}
+    import torch
+
     torch.set_num_threads(threads)
     functional = torch.nn.functional
 
@@ -96,10 +92,8 @@ def torch_calls(arrays: list[Any], function: Callable[..., Any], threads: int) -
 
 
 def jax_calls(arrays: list[Any], function: Callable[..., Any]) -> dict[str, Call]:
-    try:
-        import jax
-    except ImportError:
-        return {}
+    import jax
+
     jnp = jax.numpy
 
     def normalise(x: Any, g: Any, b: Any) -> Any:
@@ -121,25 +115,24 @@ def jax_calls(arrays: list[Any], function: Callable[..., Any]) -> dict[str, Call
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=15)
-    options = parser.parse_args()
+    options = arguments(__doc__)
     fair_process(options.threads)
     import numpy as np
 
     results: list[Result] = []
+    peers = [peer for peer in options.peers if importlib.util.find_spec(peer)]
     rng = np.random.default_rng(0)
     for size, shape in SIZES.items():
         arrays = [rng.standard_normal(s).astype(np.float32) for s in (shape, shape, shape[1:])]
         for function in CASES:
             calls = firebox_calls(arrays, function)
-            calls |= torch_calls(arrays, function, options.threads)
-            calls |= jax_calls(arrays, function)
-            name = f"{(function.__doc__ or '').strip()}, {size}, {options.threads} threads"
-            results.append(compare(name, calls, options.rounds))
-    report(results)
+            if "torch" in peers:
+                calls |= torch_calls(arrays, function, options.threads)
+            if "jax" in peers:
+                calls |= jax_calls(arrays, function)
+            name = (function.__doc__ or "").strip()
+            results.append(compare(f"{name}, {size}", calls, options))
+    report("kernels", results, options)
 
 
 if __name__ == "__main__":

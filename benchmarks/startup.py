@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results import OURS, Result
-from benchmarks.timing import arguments, fair_process, report
+from benchmarks.timing import arguments, report
 
 ROOT = Path(__file__).parents[1]
 INPUT = "x: f32[b, 1, 8, 8], 1<=b<=4096"
@@ -80,7 +80,7 @@ class Startup:
     def imports(self) -> list[Result]:
         with cold() as extra:
             empty = self._process(["-c", "pass"], extra)
-            names = {OURS: "firebox.runtime", "numpy": "numpy", **{peer: peer for peer in self.peers}}
+            names = {OURS: "firebox.runtime; firebox.runtime.load", "numpy": "numpy", **{peer: peer for peer in self.peers}}
             seconds = {key: self._process(["-c", f"import {name}"], extra) for key, name in names.items()}
             whole = self._process(["-c", "import firebox as fb; fb.nn, fb.optim, fb.tensor"], extra)
         return [
@@ -155,7 +155,6 @@ class Startup:
 
 def main() -> None:
     options = arguments(__doc__, rounds=7)
-    fair_process(options.threads)
     measured = Startup(options)
     results = [*measured.imports(), *measured.command_line(), *measured.training(), *measured.kernel()]
     with cold() as extra:

@@ -5,6 +5,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -254,6 +255,13 @@ def error_classes() -> list[str]:
     return markdown(("class", "is a", "says"), rows)
 
 
+def accuracy() -> list[str]:
+    """The largest measured distances of math functions, in units in the last place."""
+    text = (Path(__file__).parents[1] / "tests" / "golden" / "math" / "accuracy.csv").read_text()
+    rows = [line.split(",") for line in text.splitlines()[1:]]
+    return markdown(("function", "f32", "f64"), ((f"`{name}`", single, double) for name, single, double in rows))
+
+
 TABLES: dict[str, Callable[[], list[str]]] = {
     **{f"nd {kind.value}": partial(nd_ops, kind) for kind in Kind if kind is not Kind.REGION},
     "nd region": nd_regions,
@@ -272,5 +280,6 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "settings": settings,
     "counters": counters,
     "errors": error_classes,
+    "accuracy": accuracy,
 }
 """By name: the lines of each table."""

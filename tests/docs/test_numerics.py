@@ -105,3 +105,16 @@ def test_special_cases_are_those_of_numpy() -> None:
     assert (i // fb.tensor([0, 2, -2])).tolist() == [0, -3, -3]
     assert fb.tensor([nan, 3e9, -3e9, 2.9]).astype(fb.int32).tolist() == [0, 2**31 - 1, -(2**31), 2]
     assert (fb.tensor([127], dtype=fb.int8) + 1).tolist() == [-128]
+
+
+def test_derivatives_where_there_is_none() -> None:
+    grad = fb.grad
+    x = fb.tensor([0.0, 2.0, 2.0])
+    assert grad(lambda x: x.abs().sum())(x).tolist() == [0.0, 1.0, 1.0]
+    assert grad(lambda x: x.round().sum())(x).tolist() == [0.0, 0.0, 0.0]
+    assert grad(lambda x: x.maximum(2.0).sum())(x).tolist() == [0.0, 0.5, 0.5]
+    assert grad(lambda x: x.max())(x).tolist() == [0.0, 0.5, 0.5]
+    assert grad(lambda x: x.prod())(x).tolist() == [4.0, 0.0, 0.0]
+    assert np.isnan(grad(lambda x: fb.where(x > 0, x.log(), 0.0).sum())(x).numpy()[0])
+    guarded = grad(lambda x: fb.where(x > 0, fb.where(x > 0, x, 1.0).log(), 0.0).sum())(x)
+    assert guarded.tolist() == [0.0, 0.5, 0.5]
