@@ -43,17 +43,19 @@ def parse_aval(text: str) -> Aval:
     return Aval(as_dtype(name), tuple(dims.parse(d) for d in shape.rstrip("]").split(",") if d.strip()))
 
 
-def compiled(module: ModuleOp, **options: Any) -> tuple[Executable, Lowered]:
-    """Compile for this machine."""
-    target = Target.host()
+def compiled(module: ModuleOp, target: Target | None = None, **options: Any) -> tuple[Executable, Lowered]:
+    """Compile for this machine, or for a target that it can run."""
+    target = target or Target.host()
     lowered = lower(module, target, Options(**options))
     image = link_objects([compile_to_object(lowered.text, target)])
     return Executable(lowered.program, image), lowered
 
 
-def run_native(module: ModuleOp, arrays: Sequence[Array], dim_values: Mapping[str, int] | None = None) -> list[Array]:
+def run_native(
+    module: ModuleOp, arrays: Sequence[Array], dim_values: Mapping[str, int] | None = None, target: Target | None = None
+) -> list[Array]:
     """Compile and run."""
-    executable, lowered = compiled(module)
+    executable, lowered = compiled(module, target)
     env = dict(dim_values or {})
     sizes = [env[name] for name in lowered.program.dims]
     outputs = executable.run([Buffer.from_numpy(np.ascontiguousarray(a)) for a in arrays], sizes)

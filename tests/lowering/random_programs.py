@@ -50,7 +50,8 @@ def _binary(rng: Rng, values: list[Value]) -> Value:
 
 def _unary(rng: Rng, values: list[Value]) -> Value:
     x = _pick(rng, values)
-    return [abs(x), -x, x.floor(), x * x * 0.1, x.sign(), x.clip(-1.0, 1.0)][int(rng.integers(6))]
+    made = [abs(x), -x, x.floor(), x * x * 0.1, x.sign(), x.clip(-1.0, 1.0), x.tanh(), (x * 0.1).sin()]
+    return made[int(rng.integers(len(made)))]
 
 
 def _reduce(rng: Rng, values: list[Value]) -> Value:

@@ -30,6 +30,21 @@ def test_compiled_equals_interpreted(seed: int) -> None:
         np.testing.assert_allclose(f, e, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("name", ["x86-64", "x86-64-v3", "x86-64-v4"])
+def test_other_targets_compute_the_same(name: str) -> None:
+    target = Target.parse(name)
+    if target.arch != Target.host().arch or target.missing_on_host():
+        pytest.skip("this machine cannot run it")
+    for seed in range(200, 206):
+        rng = np.random.default_rng(seed)
+        function = random_program(rng, 20)
+        arrays = inputs(rng)
+        expected = interpret(main_function(program(function, *SPECS)), arrays)
+        found = run_native(program(function, *SPECS), arrays, target=target)
+        for e, f in zip(expected, found, strict=True):
+            np.testing.assert_allclose(f, e, rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize("phase", TENSOR_PHASES)
 def test_every_phase_keeps_the_meaning(phase: str) -> None:
     for seed in range(100, 106):
