@@ -1,5 +1,6 @@
 """Tables of the pages, generated from the registry and from docstrings, so that they say what the code says."""
 
+import ast
 import dataclasses
 import inspect
 import re
@@ -255,6 +256,39 @@ def error_classes() -> list[str]:
     return markdown(("class", "is a", "says"), rows)
 
 
+def modules(folder: str) -> list[str]:
+    """The modules of a folder, each with the first sentence of its docstring."""
+    root = Path(__file__).parents[1]
+    rows = []
+    for path in sorted((root / folder).glob("*.py")):
+        said = ast.get_docstring(ast.parse(path.read_text())) or ""
+        if said:
+            rows.append((f"`{path.relative_to(root)}`", said.split("\n\n")[0]))
+    return markdown(("module", "is"), rows)
+
+
+FOLDERS = (
+    "firebox",
+    "firebox/frontend",
+    "firebox/frontend/functions",
+    "firebox/frontend/nn",
+    "firebox/frontend/optim",
+    "firebox/frontend/record",
+    "firebox/frontend/train",
+    "firebox/frontend/cli",
+    "firebox/dialects",
+    "firebox/dialects/nd",
+    "firebox/dialects/nd/ops",
+    "firebox/lowering",
+    "firebox/dialects/kernel",
+    "firebox/dialects/plan",
+    "firebox/lowering/generate",
+    "firebox/lowering/llvm",
+    "firebox/runtime",
+)
+"""Folders with modules, in the order in which data passes through them."""
+
+
 def accuracy() -> list[str]:
     """The largest measured distances of math functions, in units in the last place."""
     text = (Path(__file__).parents[1] / "tests" / "golden" / "math" / "accuracy.csv").read_text()
@@ -263,6 +297,7 @@ def accuracy() -> list[str]:
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {
+    **{f"modules of {folder}": partial(modules, folder) for folder in FOLDERS},
     **{f"nd {kind.value}": partial(nd_ops, kind) for kind in Kind if kind is not Kind.REGION},
     "nd region": nd_regions,
     "contract specs": contract_specs,

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from docs import include
+from docs.tables import FOLDERS
 from firebox.frontend.cli.main import COMMANDS
 from firebox.lowering.pipeline import PHASES
 from firebox.runtime.target import PRESET_NAMES
-from tests.docs.conftest import install_plugin
+from tests.docs.conftest import environment, install_plugin
 
 ROOT = Path(__file__).parents[1]
 PAGES = include.pages()
@@ -74,6 +75,11 @@ def test_the_layout_names_existing_files() -> None:
             folder = (ROOT / name).parent if name.startswith("firebox/") and name.endswith(".py") else folder
 
 
+def test_the_modules_of_every_folder_are_listed() -> None:
+    folders = {str(path.parent.relative_to(ROOT)) for path in (ROOT / "firebox").rglob("*.py")}
+    assert folders == set(FOLDERS)
+
+
 @each_page
 def test_paths_in_the_text_exist(page: Path) -> None:
     """What looks like a path of the tree in prose is one."""
@@ -113,19 +119,10 @@ def test_commands_marked_as_run_work(script: str, tmp_path: Path) -> None:
     for name, arguments in (("firebox", "-m firebox "), ("python", "")):
         (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n')
         (tools / name).chmod(0o755)
-    environment = {
-        **os.environ,
-        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": f"{ROOT}{os.pathsep}{site}",
-    }
-    result = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    variables = environment(site)
+    variables["PATH"] = f"{tools}{os.pathsep}{variables['PATH']}"
+    command = ["bash", "-euo", "pipefail", "-c", script]
+    result = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stdout + result.stderr
 
 

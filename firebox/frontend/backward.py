@@ -4,6 +4,8 @@ The slice becomes the region of an ``nd.grad``; values in it that are held elsew
 extra results of that op. So forward, backward and the update are one program, and nothing in it is computed twice.
 """
 
+import weakref
+
 from firebox.dialects.nd.base import lookup
 from firebox.dialects.nd.transform import GradOp
 from firebox.errors import DTypeError, ShapeError, TraceError, UserError
@@ -47,8 +49,10 @@ def backward(var: Var, cotangent: Var | None, retain_graph: bool, create_graph: 
     results = (*(v.aval for v in leaves), var.aval)
     node = RegionNode(GradOp, (*leaves, seed), params, results, (region,), create_graph and STATE.grad)
     gradients = record_region(node, var.device)[: len(leaves)]
+    owner = weakref.ref(node)
     for inner in region.nodes:
-        inner.owner = inner.owner or node
+        if inner.owner is None or inner.owner() is None:
+            inner.owner = owner
         inner.consumed = inner.consumed or not retain_graph
         COUNTERS.nodes_recomputed += inner.ran
     for leaf, gradient in zip(leaves, gradients, strict=True):

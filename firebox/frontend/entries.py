@@ -2,13 +2,16 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import firebox.dialects.nd.ops  # noqa: F401  (registers the primitive ops)
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import NdOp
 from firebox.dialects.nd.params import FLOAT
 from firebox.errors import FireboxError
+
+if TYPE_CHECKING:
+    from firebox.frontend.plan import Plan
 
 _MAX_ENTRIES = 1 << 16
 _uids = itertools.count()
@@ -36,14 +39,21 @@ class Entry:
         results: avals of the results.
         floats: which results can carry a derivative.
         is_view: the op is a view of flat memory.
+        body: what is put in place of a call of a function that was traced once; None for an op.
     """
 
-    __slots__ = ("floats", "is_view", "op", "operands", "params", "results", "uid")
+    __slots__ = ("body", "floats", "is_view", "op", "operands", "params", "results", "uid")
 
     def __init__(
-        self, op: type[NdOp], operands: tuple[Aval, ...], params: dict[str, Any], results: Sequence[Aval]
+        self,
+        op: type[NdOp],
+        operands: tuple[Aval, ...],
+        params: dict[str, Any],
+        results: Sequence[Aval],
+        body: "Plan | None" = None,
     ) -> None:
         self.uid = next(_uids)
+        self.body = body
         self.op = op
         self.operands = operands
         self.params = params
@@ -95,6 +105,22 @@ def _infer(op: type[NdOp], operands: Sequence[HasAval], params: dict[str, Any], 
         _entries.clear()
     entry = _entries[key] = Entry(op, avals, params, results)
     return entry
+
+
+_regions: dict[tuple[Any, ...], tuple[Entry, tuple[Aval, ...]]] = {}
+
+
+def region_entry(op: type[NdOp], operands: Sequence[HasAval], params: dict[str, Any], results: Sequence[Aval]) -> Entry:
+    """The entry of a region op; its result types are known from the trace of its region."""
+    given = tuple(results)
+    key = (op, tuple(params.items()), tuple([id(v.aval) for v in operands]), tuple(map(id, given)))
+    known = _regions.get(key)
+    if known is None:
+        if len(_regions) >= _MAX_ENTRIES:
+            _regions.clear()
+        entry = Entry(op, tuple(v.aval for v in operands), params, given)
+        known = _regions[key] = (entry, given)  # kept, as the key has their identities
+    return known[0]
 
 
 def _hashable(value: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from firebox import dims
-from firebox.errors import FireboxError, TraceError
+from firebox.errors import CompilerError, FireboxError, TraceError
 from firebox.frontend.backends import Compiled, backend_of
 from firebox.frontend.plan import Key, Plan, Planner
 from firebox.frontend.stats import COUNTERS
@@ -161,7 +161,8 @@ def _run_or_isolate(device: Device, outputs: list[list[Var]], requested: Sequenc
     """Run one program; when it cannot be made, run each output by itself, so that only what is wrong fails."""
     try:
         _run_program(device, outputs)
-    except FireboxError as error:
+    except Exception as cause:
+        error = _reported(cause)
         if len(outputs) > 1:
             for output in outputs:
                 if output[0].buffer is None:
@@ -170,6 +171,15 @@ def _run_or_isolate(device: Device, outputs: list[list[Var]], requested: Sequenc
             raise
         else:
             _fail(outputs, error)
+
+
+def _reported(cause: Exception) -> FireboxError:
+    """The error to raise at the read. A defect of the compiler is one too: it must not end every later program."""
+    if isinstance(cause, FireboxError):
+        return cause
+    error = CompilerError("a program cannot be compiled or run: this is a defect of firebox", found=repr(cause))
+    error.__cause__ = cause
+    return error
 
 
 def _fail(outputs: list[list[Var]], error: BaseException) -> None:

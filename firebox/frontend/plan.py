@@ -4,6 +4,7 @@ Values are numbered from 0 on (inputs and results, in order of appearance); the 
 number. No IR object is made here, so that looking up a program that is known already costs little.
 """
 
+import functools
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -41,13 +42,18 @@ class Block(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One op: what, its operands, the number of its first result, the node it comes from, its regions' blocks."""
+    """One op: what, its operands, the number of its first result, the node it comes from, its regions' blocks.
+
+    A call of a function that was traced once stands as one step as long as nobody looks: ``first`` is then the number
+    of the first value in its body, and ``slots`` the number of slots before those of the body.
+    """
 
     entry: Entry
     operands: tuple[int, ...]
     first: int
     node: Node
     blocks: tuple[Block, ...]
+    slots: int = 0
 
 
 Key = tuple[Any, ...]
@@ -63,8 +69,10 @@ class Plan:
         inputs: values that the program takes, in order; the numbers 0..n-1 in no particular order of `Var`s.
         input_numbers: the number of each input.
         slots: the Python numbers used, in order.
-        steps: top-level ops in order.
+        recorded: top-level ops in order, calls as one step each.
+        steps: the same with the bodies of calls in their place.
         outputs: numbers of the outputs.
+        size: how many numbers there are.
         count: recorded ops, those in regions included.
         key: equal for programs that differ at most in the values of the slots.
     """
@@ -73,14 +81,65 @@ class Plan:
         self.inputs: list[Var] = []
         self.input_numbers: list[int] = []
         self.slots: list[ScalarVar] = []
-        self.steps: list[Step] = []
+        self.recorded: list[Step] = []
         self.outputs: tuple[int, ...] = ()
+        self.size = 0
         self.nodes: list[Node] = []
         self.key: Key = ()
+
+    @functools.cached_property
+    def steps(self) -> list[Step]:
+        return _inlined(self.recorded)
 
     @property
     def count(self) -> int:
         return len(self.nodes)
+
+
+def _inlined(steps: Sequence[Step]) -> list[Step]:
+    """Steps with the bodies of calls in their place."""
+    found: list[Step] = []
+    for step in steps:
+        body = step.entry.body
+        if body is not None:
+            found.extend(_moved(body.steps, _Move(step, len(body.inputs))))
+        elif step.blocks:
+            blocks = tuple(b._replace(steps=_inlined(b.steps)) for b in step.blocks)
+            found.append(step._replace(blocks=blocks))
+        else:
+            found.append(step)
+    return found
+
+
+class _Move:
+    """From the numbers in the body of a call to those of the plan around it: operands, own values, slots."""
+
+    def __init__(self, call: Step, inputs: int) -> None:
+        self.node = call.node
+        self.operands = call.operands
+        self.inputs = inputs
+        self.offset = call.first - inputs
+        self.slots = call.slots
+
+    def one(self, number: int) -> int:
+        if number < 0:
+            return number - self.slots
+        return number + self.offset if number >= self.inputs else self.operands[number]
+
+    def all(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        return tuple([self.one(n) for n in numbers])
+
+
+def _moved(steps: Sequence[Step], move: _Move) -> list[Step]:
+    """The steps of a body in the plan of its caller, whose line is theirs."""
+    return [
+        Step(s.entry, move.all(s.operands), move.one(s.first), move.node, tuple([_moved_block(b, move) for b in s.blocks]))
+        for s in steps
+    ]
+
+
+def _moved_block(block: Block, move: _Move) -> Block:
+    return Block(move.all(block.args), block.avals, _moved(block.steps, move), move.all(block.yields))
 
 
 class _CycleError(Exception):
@@ -103,9 +162,10 @@ class Planner:
 
     Args:
         placeholders: Vars that are inputs, in this order, whether used or not (the arguments of a traced function).
+        stops: derivatives end where the trace says so at top level too, as the plan may come to stand in a transform.
     """
 
-    def __init__(self, placeholders: Sequence[Var] = ()) -> None:
+    def __init__(self, placeholders: Sequence[Var] = (), stops: bool = False) -> None:
         self.plan = Plan()
         self._next = 0
         self._top = _Scope()
@@ -114,6 +174,7 @@ class Planner:
         self._by_buffer: dict[tuple[int, int], int] = {}
         self._extras: dict[RegionNode, dict[tuple[Node, int], int]] = {}
         self._shared = True
+        self._stops = stops
         for var in placeholders:
             self._add_input(var)
 
@@ -125,8 +186,10 @@ class Planner:
         """
         plan = self.plan
         for node in self._order(outputs):
-            self._emit(node, plan.steps)
-        plan.outputs = tuple(self._number(v) for v in outputs)
+            self._emit(node, plan.recorded)
+        last = plan.recorded[-1].node if plan.recorded else None
+        plan.outputs = tuple([self._operand(v, last, plan.recorded) for v in outputs])
+        plan.size = self._next
         self._key.append(plan.outputs)
         plan.key = tuple(self._key)
         return plan
@@ -170,7 +233,7 @@ class Planner:
         node = var.node
         if node is None or var.buffer is not None:
             return None
-        owner = node.owner
+        owner = None if node.owner is None else node.owner()
         if owner is None or node in state or not self._shared or not state.get(owner, True):
             return node
         if not any(r() is not None for r in owner.live):
@@ -217,11 +280,12 @@ class Planner:
             else:
                 self._top.args[var] = number
             return number
-        if node is not None and node.owner is not None:
-            extra = self._extras.get(node.owner, {}).get((node, var.index))
-            first = self._top.results.get(node.owner)
+        owner = None if node is None or node.owner is None else node.owner()
+        if node is not None and owner is not None:
+            extra = self._extras.get(owner, {}).get((node, var.index))
+            first = self._top.results.get(owner)
             if extra is not None and type(first) is int:
-                return first + len(node.owner.entry.results) + extra
+                return first + len(owner.entry.results) + extra
         raise TraceError(LEAKED, found=f"a value of type {var.aval}", hint=HINT)
 
     # ---- steps ---------------------------------------------------------------------------------------------------
@@ -235,16 +299,26 @@ class Planner:
         if isinstance(node, RegionNode):
             self._emit_region(node, operands, steps)
             return
+        entry = node.entry
         first = self._next
-        self._next += len(node.entry.results)
-        self._scopes[-1].results[node] = first
-        self._key.append(node.entry.uid)
+        self._key.append(entry.uid)
         self._key.append(operands)
-        steps.append(Step(node.entry, operands, first, node, ()))
+        if entry.body is not None:
+            self._emit_body(entry.body, Step(entry, operands, first, node, (), len(self.plan.slots)), steps)
+            return
+        self._next += len(entry.results)
+        self._scopes[-1].results[node] = first
+        steps.append(Step(entry, operands, first, node, ()))
+
+    def _emit_body(self, body: Plan, call: Step, steps: list[Step]) -> None:
+        """One step for a call; numbers are left free for the values of its body."""
+        steps.append(call)
+        self._next += body.size - len(body.inputs)
+        self._scopes[-1].results[call.node] = _Move(call, len(body.inputs)).all(body.outputs)
+        self.plan.slots.extend(body.slots)
 
     def _emit_region(self, node: RegionNode, operands: tuple[int, ...], steps: list[Step]) -> None:
-        op = node.entry.op
-        self._key.extend((op, tuple(node.entry.params.items()), operands))
+        self._key.extend((node.entry.uid, operands))
         extras = list(self._extras.get(node, ())) if len(self._scopes) == 1 else []
         blocks = tuple(self._block(region, extras) for region in node.regions)
         first = self._next
@@ -287,7 +361,7 @@ class Planner:
     def _operand(self, var: Var, user: Node | None, steps: list[Step]) -> int:
         """The number of an operand; inside a transform, derivatives end where the trace says so."""
         number = self._number(var)
-        if len(self._scopes) == 1 or number < 0 or user is None or not _is_cut(var):
+        if (len(self._scopes) == 1 and not self._stops) or number < 0 or user is None or not _is_cut(var):
             return number
         scope = self._scopes[-1]
         stopped = scope.stopped.get(number)

@@ -1,7 +1,7 @@
 """`Tensor`: an immutable array value. Operators record; a read computes, together with all else that is pending."""
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -13,6 +13,7 @@ from firebox.dialects.nd.base import NdOp, lookup
 from firebox.dtypes import DType, as_dtype, result_type
 from firebox.errors import DTypeError, ShapeError, TraceError, UserError
 from firebox.frontend import backward, execute, indexing, values
+from firebox.frontend.calls import record_call
 from firebox.frontend.devices import as_device, current_device
 from firebox.frontend.methods import Methods
 from firebox.frontend.slots import Slot, detached
@@ -61,6 +62,28 @@ class Tensor(Methods):
             a, b = _cast(a, dtype), _cast(b, dtype)
         op = _OPS.get(name) or _find(name)
         return wrap(record(op, (b, a) if swap else (a, b), {})[0])  # type: ignore[return-value]
+
+    def as_one(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        key: list[Any] = [function, *kwargs]
+        inputs: list[Var] = []
+        for value in (*args, *kwargs.values()):
+            if not isinstance(value, Tensor):
+                key.append((type(value), repr(value) if type(value) is float else value))  # 0.0 equals -0.0
+            elif value.is_weak:  # its type counts by kind only, which a trace on types does not tell
+                return function(*args, **kwargs)
+            else:
+                key.append(Tensor)
+                inputs.append(value._var)
+
+        def on_vars(places: Sequence[Var]) -> Sequence[Var]:
+            rest = iter(places)
+            filled = [wrap(next(rest)) if isinstance(v, Tensor) else v for v in (*args, *kwargs.values())]
+            return (function(*filled[: len(args)], **dict(zip(kwargs, filled[len(args) :], strict=True)))._var,)
+
+        try:
+            return wrap(record_call(tuple(key), on_vars, inputs, self._var.device)[0])
+        except TypeError:  # an argument that is no value, such as a list
+            return function(*args, **kwargs)
 
     def literal(self, value: Scalar | np.generic, dtype: DType | None = None) -> Self:
         return wrap(self._placed(scalar_var(value, dtype or self._var.aval.dtype)))  # type: ignore[return-value]

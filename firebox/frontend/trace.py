@@ -19,7 +19,7 @@ from firebox.dtypes import DType
 from firebox.errors import DeviceError, DTypeError, FireboxError
 from firebox.frontend import locations
 from firebox.frontend.devices import current_device
-from firebox.frontend.entries import Entry, entry_of, intern
+from firebox.frontend.entries import Entry, entry_of, intern, region_entry
 from firebox.frontend.locations import Location
 from firebox.runtime.device import Device
 from firebox.runtime.memory import Buffer
@@ -143,7 +143,8 @@ class Node:
         ran: a program has computed it, yet it is kept for a backward.
         location: the user's line.
         number: order of recording.
-        owner: the backward whose region holds it; the region's extra yields give its values to the outside.
+        owner: the backward whose region holds it, weakly, as the region has the node; the region's extra yields give
+            its values to the outside.
     """
 
     __slots__ = ("consumed", "cut", "entry", "location", "number", "operands", "owner", "ran", "tracked")
@@ -157,7 +158,7 @@ class Node:
         self.cut = False
         self.consumed = False
         self.ran = False
-        self.owner: RegionNode | None = None
+        self.owner: weakref.ref[RegionNode] | None = None
 
     def inputs(self) -> tuple[Var, ...]:
         """Everything it depends on: operands and what its regions use from outside."""
@@ -228,7 +229,7 @@ class RegionNode(Node):
         live: its results, as long as somebody holds them.
     """
 
-    __slots__ = ("captures", "live", "regions")
+    __slots__ = ("__weakref__", "captures", "live", "regions")
 
     def __init__(
         self,
@@ -239,9 +240,7 @@ class RegionNode(Node):
         regions: Sequence[Region],
         tracked: bool,
     ) -> None:
-        super().__init__(
-            Entry(op, tuple(v.aval for v in operands), params, results), operands, locations.capture(2), tracked
-        )
+        super().__init__(region_entry(op, operands, params, results), operands, locations.capture(2), tracked)
         self.regions = tuple(regions)
         self.captures = tuple(dict.fromkeys(itertools.chain(*(r.captures for r in regions))))
         self.live: list[weakref.ref[Var]] = []
@@ -359,18 +358,22 @@ def record(
     Raises:
         UserError: the op does not take such operands. DeviceError: operands of several devices.
     """
-    entry = entry_of(op, operands, params)
+    return record_entry(entry_of(op, operands, params), operands, device)
+
+
+def record_entry(entry: Entry, operands: Sequence[Var], device: Device | None = None) -> Sequence[Var]:
+    """As `record`, with an op on operands of those types that is known to fit."""
     tracked = False
     for var in operands:
         if var.tracked:
             tracked = True
         if var.device is not device and var.device is not None:
             if device is not None:
-                raise _mixed_devices(op, operands)
+                raise _mixed_devices(entry, operands)
             device = var.device
     if device is None:
         device = current_device()
-    node = Node(entry, tuple(operands), locations.capture(2), tracked)
+    node = Node(entry, tuple(operands), locations.capture(3), tracked)
     if tracked and not STATE.grad:
         node.cut = True
         node.tracked = tracked = False
@@ -388,11 +391,11 @@ def record_region(node: RegionNode, device: Device) -> list[Var]:
     return results
 
 
-def _mixed_devices(op: type[NdOp], operands: Sequence[Var]) -> FireboxError:
+def _mixed_devices(entry: Entry, operands: Sequence[Var]) -> FireboxError:
     names = sorted({v.device.name for v in operands if v.device is not None})
     return DeviceError(
         "operands live on different devices",
-        op=op.name.partition(".")[2],
+        op=entry.op.name.partition(".")[2],
         expected="one device",
         found=", ".join(names),
         hint='move one of them with x.to("cpu")',

@@ -233,7 +233,7 @@ class _Fuser(Partition):
         home = next(h for h in self._homes(op, target) if self._aligned(op, h, target))
         for other in producers:
             if other is not target:
-                reason = self._why_no_merge(op, home, other, target)
+                reason = self._why_no_merge(op, home, other, target, producers)
                 if reason is None:
                     self._merge(other, target)
                 else:
@@ -242,7 +242,9 @@ class _Fuser(Partition):
         self._add(op, target, home, kept)
         self._note(target, producers, borders)
 
-    def _why_no_merge(self, op: NdOp, home: Index, other: Group, target: Group) -> str | None:
+    def _why_no_merge(
+        self, op: NdOp, home: Index, other: Group, target: Group, producers: Iterable[Group]
+    ) -> str | None:
         if other.kind != "loops" or (target.kind == "contract" and other.axes):
             return "kind"
         if _renamed(other, target) is None:
@@ -251,6 +253,8 @@ class _Fuser(Partition):
             return "benefit"
         if other.ancestors >> target.number & 1 or target.ancestors >> other.number & 1:
             return "cycle"
+        if any(p.ancestors >> other.number & 1 for p in producers if p is not other and p is not target):
+            return "cycle"  # the op, in the target, reads what needs the other group
         if len(other.members) + len(target.members) > MAX_MEMBERS:
             return "size"
         names = _renamed(other, target) or {}

@@ -72,7 +72,7 @@ def test_gradient_penalty() -> None:
     penalty = (w.grad**2).sum()  # (3 w^2)^2
     w.grad = None
     penalty.backward()
-    assert w.grad.tolist() == [36 * 27.0]
+    np.testing.assert_array_equal(w.grad, [36 * 27.0])
 
 
 def test_recomputation() -> None:

@@ -1,6 +1,5 @@
 """docs/adding-an-op.md does what it says: ops from outside are checked, trained through, fused, compiled and found."""
 
-import os
 import subprocess
 import sys
 import zlib
@@ -26,12 +25,11 @@ from firebox.lowering.patterns import patterns_of
 from firebox.lowering.pipeline import run_to
 from firebox.runtime.target import Target
 from tests import op_checks
-from tests.docs.conftest import EXAMPLES, install_plugin
+from tests.docs.conftest import EXAMPLES, environment, install_plugin
 from tests.lowering.test_native_ops import check
 
 OPS: list[type[NdOp]] = [Hypot, recurrence.Recurrence, escape_time.EscapeTime]
 each_op = pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
-ROOT = Path(__file__).parents[2]
 
 
 # region: checks
@@ -145,10 +143,10 @@ def test_apply_takes_numbers_names_and_no_operands() -> None:
 # ---- other processes and tools -----------------------------------------------------------------------------------
 
 
-def python(*arguments: str, path: str, **environment: str) -> str:
+def python(*arguments: str, path: Path) -> str:
     """Run Python with a folder on its path; gives what it printed."""
-    known = {**os.environ, **environment, "PYTHONPATH": os.pathsep.join([path, str(ROOT)])}
-    result = subprocess.run([sys.executable, *arguments], env=known, capture_output=True, text=True, timeout=60)
+    call = [sys.executable, *arguments]
+    result = subprocess.run(call, env=environment(path), capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -158,10 +156,10 @@ def test_an_edited_op_is_compiled_anew(tmp_path: Path, cache_dir: Path) -> None:
     source = (EXAMPLES / "plugin_op" / "hypot.py").read_text()
     (tmp_path / "mine.py").write_text(source)
     call = "import firebox as fb, mine; print(mine.hypot(fb.tensor(3.0), fb.tensor(4.0)).item())"
-    assert python("-c", call, path=str(tmp_path)) == "5.0\n"
+    assert python("-c", call, path=tmp_path) == "5.0\n"
     assert any(cache_dir.rglob("*.bin"))
     (tmp_path / "mine.py").write_text(source.replace("s.fma(ratio, ratio, 1.0)", "s.fma(ratio, ratio, 3.0)"))
-    assert float(python("-c", call, path=str(tmp_path))) == pytest.approx(7.549834)
+    assert float(python("-c", call, path=tmp_path)) == pytest.approx(7.549834)
 
 
 def test_tools_find_the_dialect_and_the_pass(tmp_path: Path) -> None:
@@ -169,7 +167,7 @@ def test_tools_find_the_dialect_and_the_pass(tmp_path: Path) -> None:
     install_plugin(tmp_path)
     model = tmp_path / "model.mlir"
     model.write_text(fb.export(hypot.hypot, "a: f32[n]; b: f32[n]"))
-    text = python("-m", "firebox", "opt", str(model), "-p", "special-fast-hypot{only=f32}", path=str(tmp_path))
+    text = python("-m", "firebox", "opt", str(model), "-p", "special-fast-hypot{only=f32}", path=tmp_path)
     assert "special.hypot" not in text and "nd.sqrt" in text
 
 

@@ -4,7 +4,7 @@
 a layer is written once. Everything here is one primitive or a few; bigger functions live in the frontend.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -37,6 +37,10 @@ class ArrayLike:
     def apply(self, op: "type[NdOp]", operands: Sequence["ArrayLike"], params: dict[str, Any]) -> tuple[Self, ...]:
         """Append one op; operands are of the same implementation as ``self``."""
         raise NotImplementedError
+
+    def as_one(self, function: Callable[..., Self], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Self:
+        """``function(*args, **kwargs)``, a pure function; implementations may record the call in place of its ops."""
+        return function(*args, **kwargs)
 
     # ---- facts ---------------------------------------------------------------------------------------------------
 
@@ -358,8 +362,11 @@ class ArrayLike:
         return self._arg("argmin", axis, keepdims)
 
     def _arg(self, name: str, axis: int | None, keepdims: bool) -> Self:
-        x = self.reshape((self.size,)) if axis is None else self
-        return x.one(name, x, axes=x.axes(0 if axis is None else axis), keepdims=keepdims)
+        if axis is not None:
+            return self.one(name, self, axes=self.axes(axis), keepdims=keepdims)
+        flat = self.reshape((self.size,))
+        found = flat.one(name, flat, axes=(0,), keepdims=False)
+        return found.reshape((1,) * self.rank) if keepdims else found
 
     def cumsum(self, axis: int = 0) -> Self:
         return self._scan("cumsum", axis)

@@ -11,22 +11,26 @@ _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
 
+@one_node
 def relu(x: A) -> A:
     """max(x, 0), with gradient 0 at 0; NaN stays NaN."""
     return (x <= 0).where(0, x)
 
 
+@one_node
 def relu6(x: A) -> A:
     """min(max(x, 0), 6)."""
     return x.clip(0, 6)
 
 
+@one_node
 def leaky_relu(x: A, negative_slope: float = 0.01) -> A:
     """x for x > 0, else negative_slope * x."""
     x = as_float(x)
     return (x > 0).where(x, x * negative_slope)
 
 
+@one_node
 def prelu(x: A, weight: A) -> A:
     """x for x > 0, else weight * x; a ``weight`` of more than one element belongs to axis 1.
 
@@ -50,12 +54,14 @@ def tanh(x: A) -> A:
     return x.tanh()
 
 
+@one_node
 def silu(x: A) -> A:
     """x * sigmoid(x), also called swish."""
     x = as_float(x)
     return x * x.sigmoid()
 
 
+@one_node
 def gelu(x: A, approximate: Literal["none", "tanh"] = "none") -> A:
     """x * Phi(x), Phi the normal distribution function; ``"tanh"`` is the approximation of Hendrycks and Gimpel.
 
@@ -71,6 +77,7 @@ def gelu(x: A, approximate: Literal["none", "tanh"] = "none") -> A:
     raise UserError("no such approximation", op="gelu", expected="'none' or 'tanh'", found=repr(approximate))
 
 
+@one_node
 def softplus(x: A, beta: float = 1.0) -> A:
     """log(1 + exp(beta * x)) / beta, without overflow and with the exact gradient everywhere."""
     z = as_float(x) * beta if beta != 1.0 else as_float(x)
@@ -80,11 +87,13 @@ def softplus(x: A, beta: float = 1.0) -> A:
     return result / beta if beta != 1.0 else result
 
 
+@one_node
 def log_sigmoid(x: A) -> A:
     """log(sigmoid(x)) = -softplus(-x)."""
     return -softplus(-as_float(x))
 
 
+@one_node
 def elu(x: A, alpha: float = 1.0) -> A:
     """x for x > 0, else alpha * (exp(x) - 1)."""
     x = as_float(x)
@@ -93,6 +102,7 @@ def elu(x: A, alpha: float = 1.0) -> A:
     return positive.where(x, low.expm1() * alpha)
 
 
+@one_node
 def celu(x: A, alpha: float = 1.0) -> A:
     """x for x > 0, else alpha * (exp(x / alpha) - 1)."""
     x = as_float(x)
@@ -101,37 +111,44 @@ def celu(x: A, alpha: float = 1.0) -> A:
     return positive.where(x, (low / alpha).expm1() * alpha)
 
 
+@one_node
 def selu(x: A) -> A:
     """scale * elu(x, alpha) with the constants of Klambauer et al. 2017."""
     return elu(x, _SELU_ALPHA) * _SELU_SCALE
 
 
+@one_node
 def mish(x: A) -> A:
     """x * tanh(softplus(x))."""
     return as_float(x) * softplus(x).tanh()
 
 
+@one_node
 def softsign(x: A) -> A:
     """x / (1 + |x|)."""
     x = as_float(x)
     return x / (x.abs() + 1.0)
 
 
+@one_node
 def hard_tanh(x: A, low: float = -1.0, high: float = 1.0) -> A:
     """x held between ``low`` and ``high``."""
     return as_float(x).clip(low, high)
 
 
+@one_node
 def hard_sigmoid(x: A) -> A:
     """min(max(x / 6 + 1/2, 0), 1)."""
     return (as_float(x) * (1 / 6) + 0.5).clip(0.0, 1.0)
 
 
+@one_node
 def hard_swish(x: A) -> A:
     """x * hard_sigmoid(x)."""
     return as_float(x) * hard_sigmoid(x)
 
 
+@one_node
 def glu(x: A, axis: int = -1) -> A:
     """a * sigmoid(b), where a and b are the first and the second half of an axis.
 

@@ -10,6 +10,7 @@ from firebox.frontend.functions.normalization import softmax
 from firebox.frontend.functions.support import A, differ, require_float, shape_text
 
 
+@one_node
 def scaled_dot_product_attention(
     query: A, key: A, value: A, mask: A | None = None, is_causal: bool = False, scale: float | None = None
 ) -> A:

@@ -224,6 +224,7 @@ def _safe_root(x: A) -> A:
     return zero.where(0.0, zero.where(1.0, x).sqrt())
 
 
+@one_node
 def linear(x: A, weight: A, bias: A | None = None) -> A:
     """``x @ weight.T + bias`` over the last dim of x; ``weight`` is (out, in).
 

@@ -21,6 +21,7 @@ from firebox.frontend.functions.support import (
 )
 
 
+@one_node
 def cross_entropy(
     logits: A,
     target: A,
@@ -65,6 +66,7 @@ def cross_entropy(
     return targets.reduce(losses, weight, reduction).astype(logits.dtype)
 
 
+@one_node
 def nll_loss(
     log_probabilities: A,
     target: A,
@@ -85,6 +87,7 @@ def nll_loss(
     return targets.reduce(losses, weight, reduction)
 
 
+@one_node
 def soft_cross_entropy(logits: A, target: A, reduction: Reduction = "mean", axis: int = 1) -> A:
     """-sum(target * log_softmax(logits)) over the classes; ``target`` are probabilities in the shape of ``logits``."""
     require_float("soft_cross_entropy", logits, "logits")
@@ -127,6 +130,7 @@ class _Targets:
         return kept.sum() / count
 
 
+@one_node
 def mse_loss(input: A, target: A, reduction: Reduction = "mean") -> A:
     """(input - target)^2."""
     require_same_shape("mse_loss", input, target)
@@ -134,12 +138,14 @@ def mse_loss(input: A, target: A, reduction: Reduction = "mean") -> A:
     return reduce_loss("mse_loss", difference * difference, reduction)
 
 
+@one_node
 def l1_loss(input: A, target: A, reduction: Reduction = "mean") -> A:
     """|input - target|."""
     require_same_shape("l1_loss", input, target)
     return reduce_loss("l1_loss", (input - target).abs(), reduction)
 
 
+@one_node
 def smooth_l1_loss(input: A, target: A, reduction: Reduction = "mean", beta: float = 1.0) -> A:
     """d^2 / (2 beta) where |d| < beta, else |d| - beta / 2; ``beta`` 0 is `l1_loss`."""
     if beta == 0:
@@ -147,6 +153,7 @@ def smooth_l1_loss(input: A, target: A, reduction: Reduction = "mean", beta: flo
     return reduce_loss("smooth_l1_loss", huber_loss(input, target, "none", beta) / beta, reduction)
 
 
+@one_node
 def huber_loss(input: A, target: A, reduction: Reduction = "mean", delta: float = 1.0) -> A:
     """d^2 / 2 where |d| <= delta, else delta * (|d| - delta / 2)."""
     require_same_shape("huber_loss", input, target)
@@ -156,6 +163,7 @@ def huber_loss(input: A, target: A, reduction: Reduction = "mean", delta: float 
     return reduce_loss("huber_loss", losses, reduction)
 
 
+@one_node
 def bce_with_logits(
     logits: A, target: A, weight: A | None = None, reduction: Reduction = "mean", pos_weight: A | None = None
 ) -> A:
@@ -175,6 +183,7 @@ def bce_with_logits(
     return reduce_loss("bce_with_logits", losses if weight is None else losses * weight, reduction)
 
 
+@one_node
 def binary_cross_entropy(probability: A, target: A, reduction: Reduction = "mean") -> A:
     """-(y log p + (1 - y) log(1 - p)), the logarithms held at -100; prefer `bce_with_logits`."""
     require_float("binary_cross_entropy", probability, "probabilities")
@@ -185,6 +194,7 @@ def binary_cross_entropy(probability: A, target: A, reduction: Reduction = "mean
     return reduce_loss("binary_cross_entropy", -(goal * positive + (1.0 - goal) * negative), reduction)
 
 
+@one_node
 def kl_div(log_input: A, target: A, reduction: Reduction = "mean") -> A:
     """target * (log(target) - log_input) with 0 where the target is 0."""
     require_same_shape("kl_div", log_input, target)

@@ -9,18 +9,21 @@ from firebox.errors import ShapeError
 from firebox.frontend.functions.support import A, as_float, differ, require_float, shape_text, stop_gradient
 
 
+@one_node
 def softmax(x: A, axis: int = -1) -> A:
     """exp(x) / sum(exp(x)) along an axis, shifted by the maximum."""
     x = as_float(x)
     return x.one("softmax", x, axis=normalize_axis(axis, x.rank))
 
 
+@one_node
 def log_softmax(x: A, axis: int = -1) -> A:
     """log(softmax(x)), exact where softmax underflows."""
     x = as_float(x)
     return x.one("log_softmax", x, axis=normalize_axis(axis, x.rank))
 
 
+@one_node
 def logsumexp(x: A, axis: Axes = None, keepdims: bool = False) -> A:
     """log(sum(exp(x))), shifted by the maximum; -inf where every element is -inf, and inf where one is inf."""
     x = as_float(x)
@@ -63,6 +66,7 @@ def std(x: A, axis: Axes = None, keepdims: bool = False, correction: float = 0.0
     return var(x, axis, keepdims, correction).sqrt()
 
 
+@one_node
 def layer_norm(
     x: A, normalized_shape: int | Sequence[DimLike], weight: A | None = None, bias: A | None = None, eps: float = 1e-5
 ) -> A:
@@ -76,6 +80,7 @@ def layer_norm(
     return _affine(_standardize(x, axes, eps), weight, bias)
 
 
+@one_node
 def rms_norm(x: A, normalized_shape: int | Sequence[DimLike], weight: A | None = None, eps: float = 1e-5) -> A:
     """x / sqrt(mean(x^2) + eps) * weight over the last dims, of sizes ``normalized_shape`` (Zhang, Sennrich 2019).
 
@@ -87,6 +92,7 @@ def rms_norm(x: A, normalized_shape: int | Sequence[DimLike], weight: A | None =
     return _affine(x * ((x * x).mean(axes, keepdims=True) + eps).rsqrt(), weight, None)
 
 
+@one_node
 def batch_norm(x: A, mean: A, variance: A, weight: A | None = None, bias: A | None = None, eps: float = 1e-5) -> A:
     """(x - mean) / sqrt(variance + eps) * weight + bias by channel (axis 1), with the statistics given.
 
@@ -109,6 +115,7 @@ def batch_statistics(x: A) -> tuple[A, A]:
     return x.mean(axes), var(x, axes)
 
 
+@one_node
 def group_norm(x: A, num_groups: int, weight: A | None = None, bias: A | None = None, eps: float = 1e-5) -> A:
     """Standardise each of ``num_groups`` groups of channels (axis 1) of each sample, then scale by channel.
 
@@ -129,12 +136,14 @@ def group_norm(x: A, num_groups: int, weight: A | None = None, bias: A | None = 
     return scaled if bias is None else scaled + _by_channel(x, bias)
 
 
+@one_node
 def instance_norm(x: A, weight: A | None = None, bias: A | None = None, eps: float = 1e-5) -> A:
     """Group norm with one channel a group."""
     channels = x.shape[1] if x.rank > 1 else 0
     return group_norm(x, channels if isinstance(channels, int) and channels else 1, weight, bias, eps)
 
 
+@one_node
 def normalize(x: A, order: float = 2.0, axis: int = -1, eps: float = 1e-12) -> A:
     """x / max(norm, eps) along an axis."""
     x = as_float(x)

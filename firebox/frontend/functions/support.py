@@ -1,7 +1,8 @@
 """What the public functions share: operand checks, promotion, pairs of sizes, reductions of losses."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar, cast
 
 from firebox import dims
 from firebox.dialects.nd.array import ArrayLike, normalize_axis
@@ -12,7 +13,23 @@ from firebox.errors import DTypeError, ShapeError, UserError
 
 A = TypeVar("A", bound=ArrayLike)
 Reduction = Literal["mean", "sum", "none"]
+F = TypeVar("F", bound=Callable[..., Any])
 REDUCTIONS = ("mean", "sum", "none")
+
+
+def one_node(function: F) -> F:
+    """Decorator: a call of the function is recorded as one node, which the function's ops replace in a compile.
+
+    The function is pure, its first argument is an array, and so is its result.
+    """
+
+    @functools.wraps(function)
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], ArrayLike):
+            return args[0].as_one(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return cast(F, recorded)
 
 
 def as_float(x: A) -> A:

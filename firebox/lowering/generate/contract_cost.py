@@ -27,7 +27,7 @@ STAGE = 300.0
 
 
 def square_cost(lanes: int, end: bool = False) -> float:
-    """Cycles to load, transpose and store a square of vectors; the stores are not counted where they are the result's."""
+    """Cycles to load, transpose and store a square of vectors; without the stores where they are the result's."""
     return lanes * (math.log2(lanes) + (0.7 if end else 3.0))
 
 
