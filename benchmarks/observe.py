@@ -9,6 +9,7 @@ from unittest import mock
 
 from xdsl.dialects.builtin import ModuleOp
 
+from firebox.dialects.nd.aval import Shape
 from firebox.dialects.nd.group import GroupOp
 from firebox.frontend import backends
 from firebox.lowering.pipeline import Lowered, Options, lower
@@ -19,11 +20,11 @@ from firebox.runtime.target import Target
 
 @dataclass(frozen=True)
 class GroupInfo:
-    """A fused group: its kind, the name of its kernel, its members."""
+    """A fused group: its kind, the name of its kernel, its loops, its members."""
 
     kind: str
     label: str
-    template: str
+    domain: Shape
     ops: tuple[str, ...]
 
 
@@ -61,13 +62,26 @@ class Compilation:
         self.ops[phase] = _count(module)
         if phase == "schedule":
             found = [op for op in module.walk() if isinstance(op, GroupOp)]
-            self.groups = [
-                GroupInfo(g.group, g.label, g.schedule.template, tuple(op.name for op in g.members)) for g in found
-            ]
+            self.groups = [GroupInfo(g.group, g.label, g.domain, tuple(op.name for op in g.members)) for g in found]
 
 
 def _count(module: ModuleOp) -> Counter[str]:
     return Counter(op.name for op in module.walk() if op.name != "nd.yield")
+
+
+def lowered(module: ModuleOp, target: Target, options: Options | None = None) -> Compilation:
+    """Lower a module, which is used up; tells what was made of it. LLVM is not asked."""
+    compilation = Compilation()
+    _lower(module, target, options, compilation)
+    return compilation
+
+
+def _lower(module: ModuleOp, target: Target, options: Options | None, compilation: Compilation) -> Lowered:
+    compilation.ops["trace"] = _count(module)
+    made = lower(module, target, options, compilation._observe)
+    compilation.kernels = len(made.program.kernels)
+    compilation.lines = made.text.count("\n")
+    return made
 
 
 @contextmanager
@@ -76,13 +90,8 @@ def compilations() -> Iterator[list[Compilation]]:
     found: list[Compilation] = []
 
     def watched_lower(module: ModuleOp, target: Target, options: Options) -> Lowered:
-        compilation = Compilation()
-        found.append(compilation)
-        compilation.ops["trace"] = _count(module)
-        lowered = lower(module, target, options, compilation._observe)
-        compilation.kernels = len(lowered.program.kernels)
-        compilation.lines = lowered.text.count("\n")
-        return lowered
+        found.append(Compilation())
+        return _lower(module, target, options, found[-1])
 
     def watched_llvm(texts: Sequence[str], target: Target) -> CodeImage:
         start = time.perf_counter()

@@ -119,7 +119,7 @@ def test_commands_marked_as_run_work(script: str, tmp_path: Path) -> None:
     for name, arguments in (("firebox", "-m firebox "), ("python", "")):
         (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n')
         (tools / name).chmod(0o755)
-    variables = environment(site)
+    variables = environment(tmp_path.parent / "pycache", site)
     variables["PATH"] = f"{tools}{os.pathsep}{variables['PATH']}"
     command = ["bash", "-euo", "pipefail", "-c", script]
     result = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=60)

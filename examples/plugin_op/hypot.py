@@ -25,7 +25,7 @@ class Hypot(NdOp):
     name = "special.hypot"
     kind = Kind.MAP
     arity = 2
-    transcendental = True  # dear: not computed again for every reader, and allowed to round more than once
+    transcendental = True  # costly: not computed again for every reader, may round more than once
 
     @classmethod
     def infer(cls, a: Aval, b: Aval) -> Aval:

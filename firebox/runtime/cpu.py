@@ -73,6 +73,7 @@ class CpuDevice:
         self.target = Target.host()
         self.pool = memory.POOL
         self.allocate = self.pool.allocate
+        self.allocator = self.pool.allocator
 
     def from_numpy(self, array: NDArray[Any]) -> Buffer:
         """A buffer over a C-contiguous array's memory, without a copy."""

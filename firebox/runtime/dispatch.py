@@ -2,7 +2,7 @@
 
 import operator
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,6 +99,36 @@ class Executable:
         if status is not None:
             raise self._fault(status)
         return outputs
+
+    def bound(self, dims: Sequence[int] = ()) -> Callable[[Sequence[Buffer], Sequence[bool] | None], list[Buffer]]:
+        """`run` for given dims, for callers who know that their inputs have the right sizes: nothing is checked.
+
+        A jitted function calls the same program with the same sizes again and again; the look-ups of `run` would take
+        as long as the call.
+        """
+        env = self._environment()
+        sizes = self._sizes.get((env.threads, *dims)) or self._measure(dims, env.threads)
+        allocators = [self.device.backend.allocator(nbytes) for nbytes in sizes.outputs]
+        pack_inputs, pack_outputs, run = self._pack_inputs, self._pack_outputs, self._run
+        environment, packed_dims, arena_size = self._environment, sizes.dims, sizes.arena
+
+        def call(inputs: Sequence[Buffer], donate: Sequence[bool] | None) -> list[Buffer]:
+            if environment() is not env:  # another number of threads
+                return self.run(inputs, dims, donate)
+            outputs = [make() for make in allocators] if donate is None else self._outputs(inputs, sizes, donate)
+            args = pack_inputs(*[b.ptr for b in inputs])
+            if not arena_size:
+                status = run(env, args, packed_dims, pack_outputs(*[b.ptr for b in outputs], 0))
+            else:
+                arena = self._take_arena(arena_size)
+                status = run(env, args, packed_dims, pack_outputs(*[b.ptr for b in outputs], arena.ptr))
+                if arena.nbytes == _SMALL_ARENA:
+                    self._arenas.append(arena)
+            if status is not None:
+                raise self._fault(status)
+            return outputs
+
+        return call
 
     def run_arrays(self, arrays: Mapping[str, Any], signature: Signature | None = None) -> dict[str, Array]:
         """Call the program on arrays by input name; returns fresh arrays by output name.

@@ -5,6 +5,7 @@ import ctypes
 import math
 import os
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,24 @@ class MemoryPool:
         if live > self._peak:
             self._peak = live
         return Buffer(ptr, nbytes, None, 0, capacity, self)
+
+    def allocator(self, nbytes: int) -> Callable[[], Buffer]:
+        """`allocate` for one size, made once."""
+        capacity = size_class(nbytes)
+        blocks = self._free.setdefault(capacity, [])
+
+        def allocate() -> Buffer:
+            try:
+                ptr = blocks.pop()
+            except IndexError:
+                return self.allocate(nbytes)
+            self._pooled -= capacity
+            live = self._live = self._live + nbytes
+            if live > self._peak:
+                self._peak = live
+            return Buffer(ptr, nbytes, None, 0, capacity, self)
+
+        return allocate
 
     def give_back(self, ptr: int, capacity: int, nbytes: int) -> None:
         """Take a dead buffer's block."""

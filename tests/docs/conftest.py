@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tempfile
 import tomllib
 from pathlib import Path
 
@@ -12,11 +11,11 @@ if str(EXAMPLES) not in sys.path:
     sys.path.insert(0, str(EXAMPLES))
 
 
-def environment(*folders: Path) -> dict[str, str]:
+def environment(cache: Path, *folders: Path) -> dict[str, str]:
     """Variables for a process that sees these folders and keeps what Python compiles, so that the next one is quick."""
     known = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     path = os.pathsep.join(map(str, (*folders, EXAMPLES.parent)))
-    return {**known, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "firebox-pycache")}
+    return {**known, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(cache)}
 
 
 def install_plugin(folder: Path) -> None:

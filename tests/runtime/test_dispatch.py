@@ -12,6 +12,7 @@ from firebox.runtime.dispatch import Executable
 from firebox.runtime.memory import POOL, Buffer
 from firebox.runtime.pool import get_num_threads, set_num_threads
 from tests.handmade import ADD, FOUR_INPUTS, LOOK_UP, add_image, empty_image, look_up_image
+from tests.programs import compiled, program
 
 W = np.arange(8, dtype=np.float32)
 
@@ -167,3 +168,14 @@ def test_a_call_takes_microseconds() -> None:
             program.run(inputs)
         best = min(best, (time.perf_counter() - start) / 200)
     assert best < 12e-6
+
+
+def test_a_bound_call_gives_what_run_gives() -> None:
+    executable, _ = compiled(program(lambda x, y: (x * y, x.flip(0) + y), "f32[b, 3]", "f32[b, 3]"))
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    buffers = [Buffer.from_numpy(x), Buffer.from_numpy(x + 1)]
+    bound = executable.bound([4])
+    for found in (bound(buffers, None), bound(buffers, [False, False]), executable.run(buffers, [4])):
+        product, flipped = (b.as_numpy(np.dtype(np.float32), (4, 3)) for b in found)
+        np.testing.assert_array_equal(product, x * (x + 1))
+        np.testing.assert_array_equal(flipped, x[::-1] + x + 1)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from firebox.errors import ShapeError, UserError
 from firebox.frontend.functions.shape import narrow
-from firebox.frontend.functions.support import A, as_float
+from firebox.frontend.functions.support import A, as_float, one_node
 
 _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805

@@ -7,7 +7,7 @@ from firebox.dtypes import i32
 from firebox.errors import DTypeError, ShapeError
 from firebox.frontend.functions.linear_algebra import matmul
 from firebox.frontend.functions.normalization import softmax
-from firebox.frontend.functions.support import A, differ, require_float, shape_text
+from firebox.frontend.functions.support import A, differ, one_node, require_float, shape_text
 
 
 @one_node

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from firebox.dialects.nd.array import Axes, normalize_axis
 from firebox.dims import DimLike
 from firebox.errors import ShapeError, UserError
-from firebox.frontend.functions.support import A, as_float, contract, differ, equals, promote, shape_text
+from firebox.frontend.functions.support import A, as_float, contract, differ, equals, one_node, promote, shape_text
 
 
 def matmul(a: A, b: A) -> A:

@@ -13,6 +13,7 @@ from firebox.frontend.functions.support import (
     check_reduction,
     differ,
     equals,
+    one_node,
     reduce_loss,
     require_float,
     require_int,

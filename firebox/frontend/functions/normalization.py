@@ -6,7 +6,7 @@ from firebox import dims
 from firebox.dialects.nd.array import Axes, normalize_axis
 from firebox.dims import DimLike
 from firebox.errors import ShapeError
-from firebox.frontend.functions.support import A, as_float, differ, require_float, shape_text, stop_gradient
+from firebox.frontend.functions.support import A, as_float, differ, one_node, require_float, shape_text, stop_gradient
 
 
 @one_node
