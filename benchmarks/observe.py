@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from firebox.dialects.nd.aval import Shape
 from firebox.dialects.nd.group import GroupOp
-from firebox.frontend import backends
+from firebox.frontend import compiler
 from firebox.lowering.pipeline import Lowered, Options, lower
 from firebox.runtime.code_cache import compile_image
 from firebox.runtime.image import CodeImage
@@ -99,5 +99,5 @@ def compilations() -> Iterator[list[Compilation]]:
         found[-1].llvm = time.perf_counter() - start
         return image
 
-    with mock.patch.object(backends, "lower", watched_lower), mock.patch.object(backends, "compile_image", watched_llvm):
+    with mock.patch.object(compiler, "lower", watched_lower), mock.patch.object(compiler, "compile_image", watched_llvm):
         yield found

@@ -132,10 +132,11 @@ class _Move:
 
 def _moved(steps: Sequence[Step], move: _Move) -> list[Step]:
     """The steps of a body in the plan of its caller, whose line is theirs."""
-    return [
-        Step(s.entry, move.all(s.operands), move.one(s.first), move.node, tuple([_moved_block(b, move) for b in s.blocks]))
-        for s in steps
-    ]
+    found = []
+    for step in steps:
+        blocks = tuple([_moved_block(b, move) for b in step.blocks])
+        found.append(Step(step.entry, move.all(step.operands), move.one(step.first), move.node, blocks))
+    return found
 
 
 def _moved_block(block: Block, move: _Move) -> Block:
@@ -295,7 +296,10 @@ class Planner:
             self._emit_call(node, steps)
             return
         self.plan.nodes.append(node)
-        operands = tuple([self._operand(v, node, steps) for v in node.operands])
+        if len(self._scopes) == 1 and not self._stops:
+            operands = tuple(map(self._number, node.operands))
+        else:
+            operands = tuple([self._operand(v, node, steps) for v in node.operands])
         if isinstance(node, RegionNode):
             self._emit_region(node, operands, steps)
             return

@@ -121,16 +121,16 @@ def _load(function: Callable[..., Any], weights: Weights) -> None:
 
 
 def _structure(function: Callable[..., Any], signature: Signature) -> TreeDef:
-    """The structure of (args, kwargs): by name if the function has parameters of all these names, else by position."""
+    """The structure of (args, kwargs): by position, unless the inputs are parameters by name in another order."""
     names = tuple(spec.name for spec in signature.inputs)
     target = function.forward if isinstance(function, Module) else function
-    known = {
+    known = [
         name
         for name, parameter in inspect.signature(target).parameters.items()
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    }
+    ]
     leaves = (LEAF,) * len(names)
-    by_name = set(names) <= known
+    by_name = set(names) <= set(known) and list(names) != known[: len(names)]
     args = TreeDef(tuple, (), () if by_name else leaves)
     kwargs = TreeDef(dict, names if by_name else (), leaves if by_name else ())
     return TreeDef(tuple, (), (args, kwargs))

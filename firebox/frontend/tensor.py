@@ -10,7 +10,7 @@ from firebox import dims, dtypes
 from firebox.dialects.nd.array import ArrayLike, Scalar
 from firebox.dialects.nd.aval import Aval, Shape
 from firebox.dialects.nd.base import NdOp, lookup
-from firebox.dtypes import DType, as_dtype, result_type
+from firebox.dtypes import DType, as_dtype, f32, result_type
 from firebox.errors import DTypeError, ShapeError, TraceError, UserError
 from firebox.frontend import backward, execute, indexing, values
 from firebox.frontend.calls import record_call
@@ -413,9 +413,11 @@ def tensor(
         DTypeError: no element type for such data. ShapeError: nested lists of different lengths.
     """
     where = as_device(device)
-    result = data.to(device=where) if isinstance(data, Tensor) else wrap(values.of_data(data, where, copy))
-    if dtype is not None:
-        result = result.astype(dtype)
+    wanted = None if dtype is None else as_dtype(dtype)
+    floats = wanted if wanted is not None and wanted.is_float else f32  # no detour through f32 on the way to f64
+    result = data.to(device=where) if isinstance(data, Tensor) else wrap(values.of_data(data, where, copy, floats))
+    if wanted is not None:
+        result = result.astype(wanted)
     return result.detach().requires_grad_() if requires_grad else result
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from firebox import dims, dtypes
 from firebox.dialects.nd.aval import Aval
-from firebox.dtypes import as_dtype
+from firebox.dtypes import DType, as_dtype
 from firebox.errors import DTypeError, ShapeError, TraceError
 from firebox.frontend.entries import intern
 from firebox.frontend.execute import bytes_buffer
@@ -53,15 +53,18 @@ def of_array(array: Array, device: Device, copy: bool) -> Var:
     return of_buffer(buffer, Aval(dtype, array.shape), device)
 
 
-def of_data(data: Any, device: Device, copy: bool = True) -> Var:
+def of_data(data: Any, device: Device, copy: bool = True, floats: DType = dtypes.f32) -> Var:
     """Numbers, nested lists, NumPy arrays and what other libraries exchange by DLPack or as arrays.
+
+    Args:
+        floats: element type that Python floats take.
 
     Raises:
         DTypeError: no element type for such data. ShapeError: nested lists of different lengths.
     """
     if isinstance(data, np.ndarray | np.generic):
         return of_array(np.asarray(data), device, copy)
-    if isinstance(data, bool | int | float):
+    if isinstance(data, bool | int) or (isinstance(data, float) and floats is dtypes.f32):
         return _of_number(data, device)
     if hasattr(data, "__dlpack__"):
         return of_array(np.from_dlpack(data), device, copy)
@@ -70,7 +73,7 @@ def of_data(data: Any, device: Device, copy: bool = True) -> Var:
     except ValueError as error:
         raise ShapeError("nested lists of different lengths", op="tensor", found=str(error)) from error
     if array.dtype == np.float64 and not hasattr(data, "__array__"):
-        array = array.astype(np.float32)
+        array = array.astype(floats.numpy)
     return of_array(array, device, copy=True)
 
 

@@ -453,3 +453,10 @@ def test_an_error_in_the_models_code_names_its_line(here: Path, capsys: pytest.C
     assert code == 1
     assert "AttributeError" in err
     assert "model.py:5" in err
+
+
+def test_a_derivative_compiles() -> None:
+    """Its signature is that of the function it wraps, but it takes its arguments by position."""
+    model = fb.compile(fb.grad(lambda x: (x * x * x).sum()), "x: f32[4]")
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_allclose(model(x=x), 3 * x * x)

@@ -358,3 +358,9 @@ def test_devices() -> None:
         x + y
     with pytest.raises(fb.DeviceError, match="no such device"):
         x.to("nowhere")
+
+
+def test_python_floats_keep_their_digits_on_the_way_to_f64() -> None:
+    assert fb.tensor(0.1, dtype=fb.float64).item() == 0.1
+    assert fb.tensor([0.1, 0.2], dtype="f64").tolist() == [0.1, 0.2]
+    assert fb.tensor([0.1]).dtype is fb.float32

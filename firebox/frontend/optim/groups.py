@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 
 from firebox import dtypes
+from firebox.dialects.nd.aval import Shape
 from firebox.errors import UserError
 from firebox.frontend import creation
+from firebox.frontend.calls import record_call
 from firebox.frontend.cells import Cell, Flat, Param
 from firebox.frontend.optim.rules import Rule
 from firebox.frontend.slots import Storage
 from firebox.frontend.tensor import Tensor, tensor, wrap
+from firebox.frontend.trace import Var
 
 Named = tuple[str, Param]
+Places = tuple[tuple[int, Shape], ...]
+"""First element and shape of parameters in flat storage."""
 
 
 class Unit:
@@ -56,24 +61,45 @@ class Unit:
         return flat.one("view", flat, offset=(self.storage.offsets[param.slot.position],), shape=param.shape)
 
     def update(self, rule: Rule, active: Sequence[Param], grad: Tensor, lr: Tensor, step: Tensor) -> None:
-        """One step of the active parameters; all others keep their value and their state."""
+        """One step of the active parameters, one node; all others keep their value and their state."""
+        old = self.storage.read()
+        operands = [old, grad._var, lr._var, step._var, *[cell._var for cell in self.state.values()]]
+        chosen = self._places(active) if len(active) < len(self.storage.slots) else ()
+
+        def updated(places: Sequence[Var]) -> list[Var]:
+            value, *rest = map(wrap, places)
+            return self._updated(rule, chosen, value, *rest)
+
+        value, *new = record_call((Unit, rule, self.dtype, chosen), updated, operands, old.device)
+        self.storage.write(value)
+        for cell, array in zip(self.state.values(), new, strict=True):
+            cell.slot.set(array)
+
+    def _updated(
+        self, rule: Rule, chosen: Places, old: Tensor, grad: Tensor, lr: Tensor, step: Tensor, *arrays: Tensor
+    ) -> list[Var]:
+        """The new parameters and the new state; where not all are ``chosen``, the others as they were."""
         compute = self.dtype.compute
-        old = wrap(self.storage.read())
-        state = {name: cell.value for name, cell in self.state.items()}
+        state = dict(zip(self.state, arrays, strict=True))
         value, new = rule.update(old.astype(compute), grad, state, lr.astype(compute), step.astype(compute))
         value = value.astype(self.dtype)
-        if len(active) < len(self.storage.slots):
-            chosen = self.mask(active)
-            value = chosen.where(value, old)
-            new = {name: chosen.where(array, state[name]) for name, array in new.items()}
-        self.storage.write(value._var)
-        for name, array in new.items():
-            self.state[name].value = array
+        new = {name: new.get(name, array) for name, array in state.items()}
+        if chosen:
+            mask = self._mask(chosen, old)
+            value = mask.where(value, old)
+            new = {name: mask.where(array, state[name]) for name, array in new.items()}
+        return [value._var, *[array._var for array in new.values()]]
 
-    def mask(self, active: Sequence[Param]) -> Tensor:
-        """Bools laid out like the parameters: true where an active one lies."""
-        true = active[0].literal(True, dtypes.bool_)
-        return self.pack([true.broadcast_to(p.shape) for p in active], active)
+    def _places(self, params: Sequence[Param]) -> Places:
+        storage = self.storage
+        positions = [p.slot.position for p in params]
+        return tuple([(storage.offsets[k], storage.avals[k].shape) for k in positions])
+
+    def _mask(self, chosen: Places, like: Tensor) -> Tensor:
+        """Bools laid out like the parameters: true in the chosen places."""
+        true = like.literal(True, dtypes.bool_)
+        parts = [true.broadcast_to(shape) for _, shape in chosen]
+        return like.one("pack", *parts, offsets=tuple([offset for offset, _ in chosen]), size=self.storage.size)
 
 
 class Group:
