@@ -5,6 +5,7 @@ in them are compiled in at first, and become inputs once a program comes again w
 """
 
 import ctypes
+import math
 import sys
 import threading
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from firebox.errors import CompilerError, FireboxError, TraceError
 from firebox.frontend.backends import Compiled, backend_of
 from firebox.frontend.plan import Key, Plan, Planner
 from firebox.frontend.stats import COUNTERS
-from firebox.frontend.trace import PENDING, Failure, LeafVar, Node, ScalarVar, Var
+from firebox.frontend.trace import STATE, Failure, LeafVar, Node, Pending, ScalarVar, Var
 from firebox.runtime.device import Device
 from firebox.runtime.memory import POOL, Buffer
 
@@ -93,14 +94,16 @@ def flush(*cells: Any) -> None:
 
 def note_pending() -> None:
     """Called when many values have been recorded: forget those that nobody holds, and run the rest if they are many."""
+    pending = STATE.pending
     with _lock:
-        PENDING[:] = [r for r in PENDING if _is_pending(r)]
-        if len(PENDING) > MAX_PENDING // 2 or _needs_many(_held(), MAX_PENDING // 2):
+        pending[:] = [r for r in pending if _is_pending(r)]
+        limit = MAX_PENDING // 2
+        if len(pending) > limit or len(_nodes_behind(_held(pending), limit)) > limit:
             run([])
 
 
-def _needs_many(values: Sequence[Var], limit: int) -> bool:
-    """Whether more recorded ops than the limit are behind the values."""
+def _nodes_behind(values: Sequence[Var], limit: float = math.inf) -> set[Node]:
+    """The recorded ops behind the values; a few above the limit when there are more."""
     seen: set[Node] = set()
     stack = list(values)
     while stack and len(seen) <= limit:
@@ -108,11 +111,11 @@ def _needs_many(values: Sequence[Var], limit: int) -> bool:
         if var.buffer is None and var.node is not None and var.node not in seen:
             seen.add(var.node)
             stack.extend(var.node.inputs())
-    return len(seen) > limit
+    return seen
 
 
 def run(requested: Sequence[Var]) -> None:
-    """Compute everything that is pending and held, and the requested values.
+    """Compute everything that this thread has pending and somebody holds, and the requested values.
 
     Raises:
         TraceError: a requested value depends on the arguments of a function being traced. Any other value whose
@@ -121,11 +124,21 @@ def run(requested: Sequence[Var]) -> None:
     global _epoch
     with _lock:
         _epoch += 1
+        others = [pending for pending in STATE.others() if pending]
         try:
-            for device, outputs in _by_device((*_held(), *requested)):
+            for device, outputs in _by_device(_wanted(requested, others)):
                 _run_or_isolate(device, outputs, requested)
         finally:
-            PENDING[:] = [r for r in PENDING if _is_pending(r)]
+            STATE.pending[:] = [r for r in STATE.pending if _is_pending(r)]
+
+
+def _wanted(requested: Sequence[Var], others: Sequence[Pending]) -> list[Var]:
+    """What this thread holds and what is requested; and values behind these that other threads hold, for them."""
+    values = [*_held(STATE.pending), *requested]
+    if others:
+        nodes = _nodes_behind(values)
+        values += [var for pending in others for var in _held(pending) if var.node in nodes]
+    return values
 
 
 def _by_device(values: Sequence[Var]) -> list[tuple[Device, list[list[Var]]]]:
@@ -145,10 +158,10 @@ def _is_pending(reference: Any) -> bool:
     return var is not None and var.buffer is None and view_base(var) is None
 
 
-def _held() -> list[Var]:
+def _held(pending: Pending) -> list[Var]:
     """Pending values that somebody holds; in place of views, what they are views of."""
     found = []
-    for reference in PENDING:
+    for reference in list(pending):
         holder = reference()
         var = None if holder is None else holder._var
         if var is not None and var.buffer is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from firebox import dims
 from firebox.dialects.nd.base import lookup
 from firebox.errors import UserError
-from firebox.frontend.trace import PENDING, STATE, CutVar, LeafVar, Var, record
+from firebox.frontend.trace import STATE, CutVar, LeafVar, Var, record
 
 ALIGNMENT = 256
 """Bytes between the starts of two values in flat storage."""
@@ -77,7 +77,7 @@ class Slot:
     def _keep(self, value: Var | None) -> None:
         self._value = value
         if value is not None and value.buffer is None:
-            PENDING.append(weakref.ref(self))
+            STATE.pending.append(weakref.ref(self))
 
     def as_leaf(self, value: Var | None) -> Var | None:
         """The value as one that gradients are taken by, if this slot wants them; else as one that takes none."""

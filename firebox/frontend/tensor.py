@@ -17,7 +17,7 @@ from firebox.frontend.calls import record_call
 from firebox.frontend.devices import as_device, current_device
 from firebox.frontend.methods import Methods
 from firebox.frontend.slots import Slot, detached
-from firebox.frontend.trace import PENDING, STATE, LeafVar, ScalarVar, Var, record, scalar_var
+from firebox.frontend.trace import STATE, LeafVar, ScalarVar, Var, record, scalar_var
 from firebox.frontend.values import Array, static_shape
 from firebox.runtime.device import Device
 
@@ -363,8 +363,9 @@ def wrap(var: Var) -> Tensor:
     tensor = _new(Tensor)
     tensor._var = var
     if var.buffer is None and STATE.trace is None and var.node is not None:
-        PENDING.append(weakref.ref(tensor))
-        if len(PENDING) > execute.MAX_PENDING:
+        pending = STATE.pending
+        pending.append(weakref.ref(tensor))
+        if len(pending) > execute.MAX_PENDING:
             execute.note_pending()
     return tensor
 

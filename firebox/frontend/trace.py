@@ -7,7 +7,7 @@ op on Vars. Nodes do not know the Vars of their results, so a value that nobody 
 import itertools
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -325,17 +325,36 @@ class Mode:
         vars(owner)[self.name] = value
 
 
+Pending = list[weakref.ref[Any]]
+"""Holders of values recorded outside of traces since the last program; a holder that died is asked for no more."""
+
+_pending: dict[threading.Thread, Pending] = {}
+
+
 class State(threading.local):
-    """What a thread is doing: the innermost trace, whether derivatives are recorded."""
+    """What a thread is doing: the innermost trace, whether derivatives are recorded, what is pending.
+
+    Programs are made of what one thread has recorded, so that they do not depend on how far others have come.
+    """
 
     trace: Trace | None = None
     grad: bool = True
 
+    def __init__(self) -> None:
+        self.pending: Pending = []
+        _pending[threading.current_thread()] = self.pending
+
+    def others(self) -> Iterator[Pending]:
+        """What other threads have pending; what is left by one that has ended is this one's from now on."""
+        if len(_pending) > 1:
+            for thread, pending in list(_pending.items()):
+                if not thread.is_alive():
+                    self.pending += _pending.pop(thread, [])
+                elif pending is not self.pending:
+                    yield pending
+
 
 STATE = State()
-
-PENDING: "list[weakref.ref[Any]]" = []
-"""Holders of values recorded outside of traces since the last program; a holder that died is asked for no more."""
 
 
 # ---- recording ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import firebox as fb
 from firebox.errors import InputError, UserError
 from firebox.frontend import aot, random, transform
 from firebox.frontend.aot import parse_targets, portable

@@ -45,7 +45,7 @@ def test_a_node_knows_the_users_line() -> None:
 def test_values_that_nobody_holds_leave_with_their_nodes() -> None:
     fb.flush()
     (fb.ones(2) + 1).exp()
-    assert not [r for r in trace.PENDING if r() is not None]
+    assert not [r for r in trace.STATE.pending if r() is not None]
     fb.flush()
     assert fb.stats()["programs_run"] == 0
 
