@@ -31,8 +31,8 @@ NAMES = ("kernels", "training", "gpt", *ONCE)
 def runs(name: str, threads: Sequence[int], peers: Sequence[str]) -> list[list[str]]:
     """Options of the processes that make up a benchmark.
 
-    On several threads each peer has a process of its own: idle workers of one library spin on the processor that the next
-    one needs.
+    On several threads each peer has a process of its own: idle workers of one library spin on the processor that the
+    next one needs.
     """
     found = []
     for count in [1] if name in ONCE else threads:

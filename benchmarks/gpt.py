@@ -2,8 +2,8 @@
 
     python -m benchmarks.gpt [--threads N]
 
-Width 128, 4 heads, 64 letters of context, batches of 16, AdamW with clipped gradients; eager PyTorch beside it, with the
-same initial weights.
+Width 128, 4 heads, 64 letters of context, batches of 16, AdamW with clipped gradients; eager PyTorch beside it, with
+the same initial weights.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import importlib.util
 import math
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def compiled(ours: Ours) -> dict[str, Number]:
     }
 
 
-def torch_step(ours: Ours, threads: int) -> Call:
+def torch_step(ours: Ours, threads: int) -> Callable[[], float]:
     """The same step in eager PyTorch, with its fused attention and fused AdamW."""
     import torch
     from torch import nn

@@ -12,7 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 from firebox.dialects.nd.aval import Shape
 from firebox.dialects.nd.group import GroupOp
 from firebox.frontend import compiler
-from firebox.lowering.pipeline import Lowered, Options, lower
+from firebox.lowering.options import Options
+from firebox.lowering.pipeline import Lowered, lower
 from firebox.runtime.code_cache import compile_image
 from firebox.runtime.image import CodeImage
 from firebox.runtime.target import Target
@@ -99,5 +100,8 @@ def compilations() -> Iterator[list[Compilation]]:
         found[-1].llvm = time.perf_counter() - start
         return image
 
-    with mock.patch.object(compiler, "lower", watched_lower), mock.patch.object(compiler, "compile_image", watched_llvm):
+    with (
+        mock.patch.object(compiler, "lower", watched_lower),
+        mock.patch.object(compiler, "compile_image", watched_llvm),
+    ):
         yield found

@@ -2,8 +2,8 @@
 
     python -m benchmarks.overhead
 
-The arrays have four elements, so that the work itself takes some nanoseconds. How long our native code takes is measured
-without Python: a loop in LLVM IR calls the program's entry.
+The arrays have four elements, so that the work itself takes some nanoseconds. How long our native code takes is
+measured without Python: a loop in LLVM IR calls the program's entry.
 """
 
 import argparse

@@ -2,7 +2,8 @@
 
     python -m benchmarks.publish out/benchmarks.json
 
-keeps the file as benchmarks/results.json. Without a file, the pages are written from the results that are kept. A block is
+keeps the file as benchmarks/results.json. Without a file, the pages are written from the results that are kept. A
+block is
 
     <!-- benchmarks: NAME -->
     <!-- end benchmarks -->

@@ -3,7 +3,7 @@
 import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 OURS = "firebox"
@@ -40,9 +40,12 @@ class Result:
 
     def of(self, case: str, ours: str, others: Iterable[str]) -> "Result":
         """The same measurement seen from one of our contenders: it is ``firebox`` in the result."""
-        names = {OURS: ours, **{name: name for name in others if name in self.seconds}}
-        parts = [{new: part[old] for new, old in names.items()} for part in (self.seconds, self.least, self.calm)]
-        return Result(case, self.threads, *parts)
+        names = {ours: OURS, **{name: name for name in others}}
+        parts = [
+            {names[old]: value for old, value in part.items() if old in names}
+            for part in (self.seconds, self.least, self.calm)
+        ]
+        return Result(case, self.threads, parts[0], parts[1], parts[2])
 
 
 @dataclass(frozen=True)
@@ -68,17 +71,19 @@ def merged(reports: Sequence[Report]) -> Report:
 
 
 def _joined(group: Sequence[Result]) -> Result:
-    first = group[0]
-    ratios = {peer: ratio for result in group for peer, ratio in result.ratios.items()}
-    return Result(
-        first.case, first.threads, *[_medians(group, part) for part in ("seconds", "least", "calm")], first.limit, ratios
+    return replace(
+        group[0],
+        seconds=_medians(result.seconds for result in group),
+        least=_medians(result.least for result in group),
+        calm=_medians(result.calm for result in group),
+        ratios={peer: ratio for result in group for peer, ratio in result.ratios.items()},
     )
 
 
-def _medians(group: Sequence[Result], part: str) -> dict[str, float]:
+def _medians(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
-    for result in group:
-        for contender, value in getattr(result, part).items():
+    for part in parts:
+        for contender, value in part.items():
             found.setdefault(contender, []).append(value)
     return {contender: statistics.median(values) for contender, values in found.items()}
 

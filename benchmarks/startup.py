@@ -44,7 +44,11 @@ def run(arguments: list[str], extra: dict[str, str]) -> tuple[Marks, Any]:
     environment = {**os.environ, **extra, "PYTHONPATH": str(ROOT)}
     start = time.monotonic()
     done = subprocess.run(
-        [sys.executable, *arguments], env=environment, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, *arguments],
+        env=environment,
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
     )
     end = time.monotonic()
     printed = json.loads(done.stdout) if done.stdout.startswith(b"{") else {}
@@ -80,7 +84,11 @@ class Startup:
     def imports(self) -> list[Result]:
         with cold() as extra:
             empty = self._process(["-c", "pass"], extra)
-            names = {OURS: "firebox.runtime; firebox.runtime.load", "numpy": "numpy", **{peer: peer for peer in self.peers}}
+            names = {
+                OURS: "firebox.runtime; firebox.runtime.load",
+                "numpy": "numpy",
+                **{peer: peer for peer in self.peers},
+            }
             seconds = {key: self._process(["-c", f"import {name}"], extra) for key, name in names.items()}
             whole = self._process(["-c", "import firebox as fb; fb.nn, fb.optim, fb.tensor"], extra)
         return [

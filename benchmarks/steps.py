@@ -67,7 +67,7 @@ def _cycle(batches: list[Any]) -> Iterator[Any]:
 
 
 def firebox_steps(task: Task) -> dict[str, Step]:
-    """``firebox``: the usual loop, recorded and run anew each time; ``firebox jit``: the step as a compiled function."""
+    """``firebox``: the usual loop, recorded anew each time; ``firebox jit``: the step as a compiled function."""
     import firebox as fb
     from firebox import nn, optim
 
@@ -108,9 +108,9 @@ def _convolutional(nn: Any) -> Any:
 def torch_steps(task: Task, threads: int) -> dict[str, Step]:
     """PyTorch three times.
 
-    ``torch``: eager, with the fused AdamW (the fastest of its own). ``torch.compile``: model and loss compiled, gradients
-    with them, fused AdamW. ``torch.compile step``: the whole step as one compiled function of parameters and state, with
-    AdamW written out.
+    ``torch``: eager, with the fused AdamW (the fastest of its own). ``torch.compile``: model and loss compiled,
+    gradients with them, fused AdamW. ``torch.compile step``: the whole step as one compiled function of parameters and
+    state, with AdamW written out.
     """
     import torch
     from torch.nn import functional

@@ -1,7 +1,7 @@
 """Timing of contenders against each other: interleaved rounds in random order, medians, disturbed samples repeated.
 
-Every script has the options of `arguments`, starts itself anew through `fair_process` before it imports a library, times
-its cases with `compare` and ends with `report`.
+Every script has the options of `arguments`, starts itself anew through `fair_process` before it imports a library,
+times its cases with `compare` and ends with `report`.
 """
 
 import argparse
@@ -101,7 +101,7 @@ def compare(case: str, contenders: Mapping[str, Call], options: argparse.Namespa
         for key in order:
             time.sleep(settle)
             samples[key].append(_sample(contenders[key], repeats[key]))
-    kept = {key: sorted(found, key=_disturbed)[: options.rounds] for key, found in samples.items()}
+    kept = {key: chosen(found, options.rounds) for key, found in samples.items()}
     return Result(
         case,
         options.threads,
@@ -111,8 +111,9 @@ def compare(case: str, contenders: Mapping[str, Call], options: argparse.Namespa
     )
 
 
-def _disturbed(sample: Sample) -> float:
-    return max(sample.waited, _CALM)  # all calm samples are equal, whatever they took
+def chosen(samples: Sequence[Sample], count: int) -> list[Sample]:
+    """The least disturbed samples; calm ones are equal, whatever they took."""
+    return sorted(samples, key=lambda sample: max(sample.waited, _CALM))[:count]
 
 
 def _calm(samples: Sequence[Sample]) -> int:
@@ -136,12 +137,12 @@ def _once(call: Call, repeats: int) -> float:
 def _sample(call: Call, repeats: int) -> Sample:
     for _ in range(max(1, repeats // 10)):  # caches and threads warm up again
         call()
-    waited, start = _waiting(), time.perf_counter()
+    waited, start = waiting(), time.perf_counter()
     seconds = _once(call, repeats)
-    return Sample(seconds, (_waiting() - waited) / (time.perf_counter() - start))
+    return Sample(seconds, (waiting() - waited) / (time.perf_counter() - start))
 
 
-def _waiting() -> float:
+def waiting() -> float:
     """Seconds that all threads of this process together have been ready to run and did not."""
     total = 0
     for task in Path("/proc/self/task").iterdir():

@@ -9,8 +9,8 @@ contenders begin with the same weights and see the same batches; their losses ha
 import importlib.util
 import sys
 
-from benchmarks.steps import Step, Task, firebox_steps, jax_steps, make_task, torch_steps
 from benchmarks.results import Result
+from benchmarks.steps import Step, Task, firebox_steps, jax_steps, make_task, torch_steps
 from benchmarks.timing import arguments, compare, fair_process, report
 
 CASES = (("MLP", 64), ("MLP", 256), ("CNN", 64))

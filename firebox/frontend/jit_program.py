@@ -10,6 +10,7 @@ from firebox.frontend import execute, tree
 from firebox.frontend.backends import backend_of
 from firebox.frontend.entries import intern
 from firebox.frontend.jit_trace import TracedFunction
+from firebox.frontend.stats import COUNTERS
 from firebox.frontend.tensor import wrap
 from firebox.frontend.trace import STATE, CallNode, Failure, Var, record_region
 from firebox.runtime.device import Device
@@ -149,6 +150,7 @@ class Prepared:
         taken = {position for position, _ in self.variant.replaced}
         for position, buffer in enumerate(inputs):
             donate[position] = position in taken and sys.getrefcount(buffer) <= _ALONE and not buffer.exported
+        COUNTERS.buffers_donated += sum(donate)
         return donate
 
     def _tracked(self, arguments: Sequence[Var], inputs: list[Buffer]) -> Any:

@@ -15,23 +15,33 @@ _PACKAGE = str(Path(__file__).parents[1]) + "/"
 _USED_DIRECTLY = (str(Path(__file__).parent) + "/", _PACKAGE + "dialects/nd/array.py")
 _LAYERS = str(Path(__file__).parent / "nn") + "/"
 _COMMANDS = str(Path(__file__).parent / "cli") + "/"
-_inside: dict[str, bool] = {}
+_OUTSIDE, _WITHIN, _COMMAND = range(3)
+_places: dict[str, int] = {}
 
 
 def capture(depth: int = 1) -> Location | None:
     """Where the first frame outside this package stands, `depth` frames up from the caller's or further."""
     frame: FrameType | None = sys._getframe(depth)
-    known = _inside
+    known = _places
     while frame is not None:
         code = frame.f_code
         name = code.co_filename
-        inside = known.get(name)
-        if inside is None:
-            inside = known[name] = name.startswith((_PACKAGE, "<frozen "))
-        if not inside:
+        place = known.get(name)
+        if place is None:
+            place = known[name] = _place(name)
+        if place == _OUTSIDE:
             return code, frame.f_lasti
+        if place == _COMMAND:  # what calls the command line is nobody's program
+            break
         frame = frame.f_back
     return _layer(depth + 1)
+
+
+def _place(name: str) -> int:
+    """Where a file stands: outside of this package, in it, or in its command line."""
+    if name.startswith(_COMMANDS):
+        return _COMMAND
+    return _WITHIN if name.startswith((_PACKAGE, "<frozen ")) else _OUTSIDE
 
 
 def _layer(depth: int) -> Location | None:
@@ -65,7 +75,7 @@ def here() -> str:
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(_COMMANDS):
-            return ""  # what calls the command line is nobody's program
+            return ""
         if not name.startswith(_PACKAGE):
             if ours:
                 return text((frame.f_code, frame.f_lasti))

@@ -48,7 +48,7 @@ REASONS = {
     "alignment": "the element that is read is not the one that the producer has at that point",
     "cycle": "a third kernel would have to run both before and after",
     "parallelism": "too few independent rows would be left",
-    "benefit": "the two reductions have only their results in common, and one would have to wait for the other",
+    "benefit": "only results of reductions would be combined, and one kernel would have to wait for the other",
     "size": "the kernel would become too large",
 }
 MAX_MEMBERS = 64
@@ -57,6 +57,7 @@ MAX_FREE_CHAIN = 4
 SMALL_INPUT = 1 << 16
 _MIN_ROWS = 32
 _SMALL = 1 << 15
+_UNKNOWN_EXTENT = 256
 
 
 def fuse(module: ModuleOp) -> None:
@@ -109,12 +110,9 @@ class _Fuser(Partition):
     def _shrinks(self, op: NdOp) -> bool:
         """The parts are fewer elements and no more bytes than the result, or they are small inputs such as labels."""
         parts = self._reads(op)
-        read = _total(aval_of(v.type).nbytes for v in parts)
-        written = _total(a.nbytes for a in op.avals)
-        if read is None or written is None:
-            return False
-        size = op.avals[0].size
-        grows = all(isinstance(n := aval_of(v.type).size, int) and isinstance(size, int) and n < size for v in parts)
+        read = sum(_estimate(aval_of(v.type).nbytes) for v in parts)
+        written = sum(_estimate(a.nbytes) for a in op.avals)
+        grows = all(_estimate(aval_of(v.type).size) < _estimate(op.avals[0].size) for v in parts)
         return (grows and read <= written) or (read <= SMALL_INPUT and all(owner_op(v) is None for v in parts))
 
     def _place(self, op: NdOp) -> None:
@@ -123,7 +121,7 @@ class _Fuser(Partition):
             return
         producers = self._producers(op)
         borders: dict[Group, str] = {}
-        for target in sorted(producers, key=lambda g: (g.kind != "contract", not g.axes, -g.number)):
+        for target in sorted(producers, key=_preference):
             reason = self._why_not(op, target, producers)
             if reason is None:
                 self._join(op, target, producers, borders)
@@ -195,6 +193,8 @@ class _Fuser(Partition):
         bit = 1 << target.number
         if any(p is not target and p.ancestors & bit for p in producers):
             return "cycle"
+        if loops(target.domain) not in homes and any(_would_wait(target, p) for p in producers):
+            return "benefit"
         if op.kind is Kind.REDUCE and not target.axes and not _parallel_enough(op):
             return "parallelism"
         return "size" if len(target.members) >= MAX_MEMBERS or self._operand_count(target) >= MAX_OPERANDS else None
@@ -316,6 +316,17 @@ class _Check:
         return all(self.readable(v, i, False) for v, i, _ in reads_at(owner, at))
 
 
+def _preference(group: Group) -> tuple[bool, bool, int, int]:
+    """Which producer an op joins if it can: contractions, then reductions, large before small, late before early."""
+    return group.kind != "contract", not group.axes, -_estimate(dims.product(group.domain)), -group.number
+
+
+def _would_wait(target: Group, producer: Group) -> bool:
+    """Reading the producer makes the target, and all that read the target, wait for kernels it did not need before."""
+    known = target.ancestors | 1 << target.number
+    return bool(producer.axes) and not known >> producer.number & 1 and producer.ancestors & ~known != 0
+
+
 def _renamed(other: Group, target: Group) -> dict[str, dims.DimLike] | None:
     """The loops of a group in terms of those of the group it is merged into; None when it does not fit there.
 
@@ -334,12 +345,9 @@ def _renamed(other: Group, target: Group) -> dict[str, dims.DimLike] | None:
     return None
 
 
-def _total(sizes: Iterable[dims.DimLike]) -> int | None:
-    """The sum, if every size is a number."""
-    total: dims.DimLike = 0
-    for size in sizes:
-        total = total + size
-    return total if isinstance(total, int) else None
+def _estimate(size: dims.DimLike) -> int:
+    """A size as a number; symbolic dims are taken for `_UNKNOWN_EXTENT`."""
+    return dims.evaluate(size, dict.fromkeys(dims.names(size), _UNKNOWN_EXTENT))
 
 
 def _parallel_enough(op: NdOp) -> bool:

@@ -93,7 +93,7 @@ def test_garbage_does_not_end_programs() -> None:
     for _ in range(3 * execute.MAX_PENDING):
         x + 1
     assert runs() == 0
-    assert len(trace.PENDING) <= execute.MAX_PENDING
+    assert len(trace.STATE.pending) <= execute.MAX_PENDING
 
 
 def test_a_shared_part_is_computed_once_for_values_read_later() -> None:

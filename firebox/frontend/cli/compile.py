@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+from firebox.errors import UserError
 from firebox.frontend import aot
 from firebox.frontend.cli.load import load_object, run_user_code
 from firebox.frontend.cli.main import OK, UsageError
@@ -61,12 +62,19 @@ def _source(args: argparse.Namespace) -> Source:
     if args.source.endswith(".mlir") or args.source == "-":
         if args.weights:
             raise UsageError("an .mlir file takes its weights as inputs", op="--weights", found=args.weights)
-        text = sys.stdin.read() if args.source == "-" else Path(args.source).read_text()
         name = "stdin.mlir" if args.source == "-" else args.source
-        return from_text(text, name, args.input or None)
+        return from_text(_read(args.source, name), name, args.input or None)
     function, name = load_object(args.source)
     source: Source = run_user_code(lambda: trace(function, args.input, args.weights, args.name or name))
     return source
+
+
+def _read(source: str, name: str) -> str:
+    data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"not text: {error.reason} at byte {error.start}", op=name) from None
 
 
 def _write(args: argparse.Namespace, content: str | bytes) -> None:

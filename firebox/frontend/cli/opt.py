@@ -49,6 +49,8 @@ class OptMain(xDSLOptMain):
         self._flags: list[str] = []
         self._raw = list(args)
         super().__init__(description, self._raw)
+        if self.args.input_file == "-":
+            self.args.input_file = None
 
     def register_all_dialects(self) -> None:
         for name, factory in universe.dialects().items():
@@ -216,7 +218,7 @@ def _flag(text: str) -> bool:
 
 
 def _dump_options(args: argparse.Namespace) -> DumpOptions:
-    everything = args.mlir_print_ir_after_all or args.mlir_print_ir_after_change
+    everything = args.mlir_print_ir_after_all or args.mlir_print_ir_after_change or args.print_between_passes
     named = frozenset(filter(None, args.mlir_print_ir_after.split(",")))
     if args.mlir_print_ir_tree_dir is not None and not named and not args.mlir_print_ir_before_all:
         everything = True
