@@ -314,6 +314,55 @@ def evaluate(value: DimLike, env: Mapping[str, int]) -> int:
     raise UserError("dim without a value", expected=f"values for {', '.join(names(result))}", found=str(value))
 
 
+def by_sign(value: DimLike) -> tuple[DimLike, DimLike]:
+    """(a, b) with ``value == a - b``, both with positive coefficients only."""
+    terms = _terms(value)
+    positive, negative = ({m: s * c for m, c in terms.items() if s * c > 0} for s in (1, -1))
+    return _from_terms(positive), _from_terms(negative)
+
+
+def as_multiple(value: DimLike) -> tuple[str, int] | None:
+    """(n, c) for ``c * n`` with a name n; None for other expressions."""
+    if isinstance(value, int) or len(value.terms) != 1:
+        return None
+    monomial, coefficient = value.terms[0]
+    return (monomial[0], coefficient) if len(monomial) == 1 and isinstance(monomial[0], str) else None
+
+
+def never_negative(value: DimLike) -> bool:
+    """Whether the expression is provably 0 or more, whatever its names stand for; False where no rule here shows it."""
+    if isinstance(value, int):
+        return value >= 0
+    if all(c > 0 and all(map(_atom_never_negative, m)) for m, c in value.terms):
+        return True
+    return any(map(never_negative, _lower_bounds(value)))
+
+
+def _atom_never_negative(atom: Atom) -> bool:
+    if isinstance(atom, str):
+        return True
+    left, right = never_negative(atom.lhs), never_negative(atom.rhs)
+    if atom.function == "max":
+        return left or right
+    return right if atom.function == "mod" else left and right
+
+
+def _lower_bounds(value: Dim) -> Iterable[DimLike]:
+    """Simpler expressions that are no greater: what is subtracted replaced by something that is no less."""
+    for monomial, coefficient in value.terms:
+        atom = monomial[0] if len(monomial) == 1 else ""
+        if coefficient > 0 or isinstance(atom, str):
+            continue
+        rest = value - multiply(coefficient, _symbol(atom))
+        if atom.function == "min":
+            yield rest + multiply(coefficient, atom.lhs)
+            yield rest + multiply(coefficient, atom.rhs)
+        elif atom.function == "floordiv" and isinstance(atom.rhs, int) and coefficient % atom.rhs == 0:
+            yield rest + multiply(coefficient // atom.rhs, atom.lhs)
+        elif atom.function == "mod" and isinstance(atom.rhs, int):
+            yield rest + coefficient * (atom.rhs - 1)
+
+
 def substitute(value: DimLike, env: Mapping[str, DimLike]) -> DimLike:
     """Replace names by expressions and simplify."""
     if isinstance(value, int):

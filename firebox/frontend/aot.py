@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from firebox import dims
 from firebox.errors import UserError
 from firebox.frontend import irtext
 from firebox.frontend.source import Source, trace
@@ -15,10 +16,10 @@ from firebox.runtime.artifact import Artifact, Build
 from firebox.runtime.code_cache import compile_image
 from firebox.runtime.llvm import compile_to_assembly, compile_to_object, llvm_version
 from firebox.runtime.pool import pool_image
-from firebox.runtime.program import Program
+from firebox.runtime.program import Guard, Program
 from firebox.runtime.session import Model
 from firebox.runtime.target import Target
-from firebox.signature import Signature
+from firebox.signature import UNBOUNDED, Signature, range_text
 from firebox.version import VERSION
 
 Targets = str | Target | Sequence[str | Target]
@@ -86,10 +87,11 @@ def build(source: Source, target: Targets = "host", options: Options | None = No
     """
     options = options or Options()
     targets = parse_targets(target)
+    builds = tuple(_build(source, item, options) for item in targets)
     return Artifact(
         name=source.name,
-        signature=source.signature,
-        builds=tuple(_build(source, item, options) for item in targets),
+        signature=_tightened(source.signature, builds[0].program),
+        builds=builds,
         weights=source.weights,
         nd=irtext.print_module(source.module),
         options={"checkpoint": options.checkpoint},
@@ -167,6 +169,41 @@ def _dress(source: Source, program: Program) -> Program:
         kernels=kernels,
         locations=tuple(map(portable, program.locations)),
     )
+
+
+def _tightened(signature: Signature, program: Program) -> Signature:
+    """The signature with the ranges that the program's guards leave; what compares several dims is checked at a call.
+
+    Raises:
+        UserError: no size is left.
+    """
+    ranges = dict(signature.ranges)
+    for guard in program.guards:
+        bound = _bound(guard)
+        if bound is None:
+            continue
+        name, low, high = bound
+        first, last = ranges.get(name, (0, UNBOUNDED))
+        ranges[name] = (max(first, low), min(last, high))
+        if max(first, low) > min(last, high):
+            error = UserError(
+                "no size in the range of a dim fits",
+                op=program.op_name(guard.op),
+                expected=guard,
+                found=range_text(name, first, last),
+            )
+            raise error.at(program.location(guard.op))
+    return replace(signature, ranges=ranges)
+
+
+def _bound(guard: Guard) -> tuple[str, int, int] | None:
+    """(name, least, greatest) for a guard about a multiple of one dim."""
+    left, right = dims.as_multiple(guard.left), dims.as_multiple(guard.right)
+    if left is not None and isinstance(guard.right, int):
+        return left[0], -(-guard.right // left[1]), UNBOUNDED
+    if right is not None and isinstance(guard.left, int):
+        return right[0], 0, guard.left // right[1]
+    return None
 
 
 def portable(location: str) -> str:

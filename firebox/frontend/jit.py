@@ -113,7 +113,7 @@ class Jitted:
     def _match(self, group: Any, leaves: Sequence[Any]) -> Prepared | None:
         for variant in reversed(self._groups.get(group, ())):
             sizes = unify(variant.leaves, variant.dims, leaves)
-            if sizes is not None and variant.holds():
+            if sizes is not None and variant.accepts(sizes) and variant.holds():
                 return Prepared(variant, sizes)
         return None
 
@@ -130,15 +130,17 @@ class Jitted:
             gone = variants.pop(0)
             self._prepared = {k: p for k, p in self._prepared.items() if p.variant is not gone}
         exact = [type_of(v) for v in leaves]
-        wanted = exact if group in self._fixed or any(tracked) else self._generalised(variants, exact, structure)
-        if wanted == exact:
-            return self._add(variants, exact, leaves, structure, device, tracked)
-        try:
-            return self._add(variants, wanted, leaves, structure, device, tracked)
-        except FireboxError:
-            prepared = self._add(variants, exact, leaves, structure, device, tracked)
-            self._fixed.add(group)
-            return prepared
+        known = group in self._fixed or any(tracked) or _is_refused(variants, leaves)
+        wanted = exact if known else self._generalised(variants, exact, structure)
+        if wanted != exact:
+            try:
+                variant, sizes = self._add(variants, wanted, leaves, structure, device, tracked)
+            except FireboxError:
+                variant, sizes = self._add(variants, exact, leaves, structure, device, tracked)
+                self._fixed.add(group)
+            if variant.accepts(sizes):
+                return Prepared(variant, sizes)
+        return Prepared(*self._add(variants, exact, leaves, structure, device, tracked))
 
     def _add(
         self,
@@ -148,14 +150,14 @@ class Jitted:
         structure: TreeDef,
         device: Device,
         tracked: Sequence[bool],
-    ) -> Prepared:
+    ) -> tuple[Variant, list[int]]:
         places = [w.value if isinstance(w, Static) else w for w in wanted]
         traced = trace_function(self.function, structure, places, device, tracked)
         variant = Variant(wanted, traced, device, ())
         sizes = unify(variant.leaves, variant.dims, leaves)
         assert sizes is not None
         variants.append(variant)
-        return Prepared(variant, sizes)
+        return variant, sizes
 
     def _generalised(self, variants: Sequence[Variant], exact: Sequence[Any], structure: TreeDef) -> list[Any]:
         """What to trace for: sizes that a variant had differently become symbolic, numbers inputs."""
@@ -201,6 +203,12 @@ class Jitted:
         owners, _ = self._owners(structure)
         names = [n if owners.count(n) == 1 else "" for n, e in zip(owners, exact, strict=True) if isinstance(e, Aval)]
         return Lowered(trace_function(self.function, structure, places, device), device, names)
+
+
+def _is_refused(variants: Sequence[Variant], leaves: Sequence[Any]) -> bool:
+    """Whether a program would fit, but one of its ops would leave its operands with these sizes."""
+    found = [(variant, unify(variant.leaves, variant.dims, leaves)) for variant in variants]
+    return any(sizes is not None and not variant.accepts(sizes) for variant, sizes in found)
 
 
 def _device_of(values: Sequence[Var]) -> Device:

@@ -6,13 +6,14 @@ from typing import Any
 
 from firebox import dims
 from firebox.dialects.nd.aval import Aval
+from firebox.dims import DimLike
 from firebox.frontend import execute, tree
 from firebox.frontend.backends import backend_of
 from firebox.frontend.entries import intern
 from firebox.frontend.jit_trace import TracedFunction
 from firebox.frontend.stats import COUNTERS
 from firebox.frontend.tensor import wrap
-from firebox.frontend.trace import STATE, CallNode, Failure, Var, record_region
+from firebox.frontend.trace import STATE, CallNode, Failure, Node, Var, record_region
 from firebox.runtime.device import Device
 from firebox.runtime.memory import Buffer
 
@@ -46,10 +47,16 @@ class Variant:
         self.modes = traced.trace.modes
         self.dims = dims.names(*(d for v in traced.plan.inputs for d in v.aval.shape))
         self.is_static = not self.dims
+        self.needs = _needs(traced.plan.nodes) if self.dims else ()
         self.returns = [v.tracked and not (v.node is not None and v.node.consumed) for v in traced.outputs]
         self.count = len(traced.outputs) - len(traced.written)
         only = traced.results == [0] and traced.structure == tree.LEAF
         self.single = only and not traced.written and not traced.emptied
+
+    def accepts(self, sizes: Sequence[int]) -> bool:
+        """Whether every op stays inside its operands for these values of the dims."""
+        env = dict(zip(self.dims, sizes, strict=True))
+        return all(dims.evaluate(need, env) >= 0 for need in self.needs)
 
     def holds(self) -> bool:
         """Whether the cells and modes that it was traced with are as they were then."""
@@ -62,6 +69,14 @@ class Variant:
         return all(slot.own() is None for slot in self.absent) and all(
             getattr(owner, name) == value for owner, name, value in self.modes
         )
+
+
+def _needs(nodes: Sequence[Node]) -> tuple[DimLike, ...]:
+    """What the recorded ops need to be 0 or more, as far as the dims decide about it."""
+    entries = {node.entry for node in nodes}
+    ordered = sorted(entries, key=lambda entry: entry.uid)
+    found = dict.fromkeys(d for e in ordered for d in e.op.unproven(e.operands, e.results, e.params))
+    return tuple(found)
 
 
 class Prepared:
@@ -144,12 +159,11 @@ class Prepared:
 
     def _take(self, inputs: list[Any]) -> list[bool]:
         """Take from their cells the values that the call replaces: their memory may hold the new ones."""
-        donate = [False] * len(inputs)
         for _, slot in self.variant.replaced:
             slot.drop()
-        taken = {position for position, _ in self.variant.replaced}
-        for position, buffer in enumerate(inputs):
-            donate[position] = position in taken and sys.getrefcount(buffer) <= _ALONE and not buffer.exported
+            if slot.is_flat is not None:
+                slot.is_flat.forget_parts()
+        donate = [sys.getrefcount(buffer) <= _ALONE and not buffer.exported for buffer in inputs]
         COUNTERS.buffers_donated += sum(donate)
         return donate
 

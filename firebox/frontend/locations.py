@@ -76,10 +76,8 @@ def here() -> str:
         name = frame.f_code.co_filename
         if name.startswith(_COMMANDS):
             return ""
-        if not name.startswith(_PACKAGE):
-            if ours:
-                return text((frame.f_code, frame.f_lasti))
-            # else a rule of another package's op, which we have called
+        if ours and not name.startswith(_PACKAGE):  # before that, a rule of another package's op, which we have called
+            return text((frame.f_code, frame.f_lasti))
         ours = ours or (name.startswith(_USED_DIRECTLY) and name != __file__)
         frame = frame.f_back
     return ""

@@ -6,13 +6,13 @@ number. No IR object is made here, so that looking up a program that is known al
 
 import functools
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import NdOp, lookup
 from firebox.errors import TraceError
-from firebox.frontend.entries import Entry, entry_of
+from firebox.frontend.entries import entry_of
 from firebox.frontend.locations import Location
+from firebox.frontend.steps import Block, Move, Step, inlined
 from firebox.frontend.trace import (
     CallNode,
     CutVar,
@@ -30,31 +30,6 @@ LEAKED = (
     "its numbers are known only when the compiled program runs"
 )
 HINT = "return it from the function; to choose by a traced condition use fb.where; to print it, return it"
-
-
-class Block(NamedTuple):
-    """A region's body. Attributes: numbers of its arguments, their types, its steps, numbers of what it yields."""
-
-    args: tuple[int, ...]
-    avals: tuple[Aval, ...]
-    steps: "list[Step]"
-    yields: tuple[int, ...]
-
-
-class Step(NamedTuple):
-    """One op: what, its operands, the number of its first result, the node it comes from, its regions' blocks.
-
-    A call of a function that was traced once stands as one step as long as nobody looks: ``first`` is then the number
-    of the first value in its body, and ``slots`` the number of slots before those of the body.
-    """
-
-    entry: Entry
-    operands: tuple[int, ...]
-    first: int
-    node: Node
-    blocks: tuple[Block, ...]
-    slots: int = 0
-
 
 Key = tuple[Any, ...]
 
@@ -89,58 +64,11 @@ class Plan:
 
     @functools.cached_property
     def steps(self) -> list[Step]:
-        return _inlined(self.recorded)
+        return inlined(self.recorded)
 
     @property
     def count(self) -> int:
         return len(self.nodes)
-
-
-def _inlined(steps: Sequence[Step]) -> list[Step]:
-    """Steps with the bodies of calls in their place."""
-    found: list[Step] = []
-    for step in steps:
-        body = step.entry.body
-        if body is not None:
-            found.extend(_moved(body.steps, _Move(step, len(body.inputs))))
-        elif step.blocks:
-            blocks = tuple(b._replace(steps=_inlined(b.steps)) for b in step.blocks)
-            found.append(step._replace(blocks=blocks))
-        else:
-            found.append(step)
-    return found
-
-
-class _Move:
-    """From the numbers in the body of a call to those of the plan around it: operands, own values, slots."""
-
-    def __init__(self, call: Step, inputs: int) -> None:
-        self.node = call.node
-        self.operands = call.operands
-        self.inputs = inputs
-        self.offset = call.first - inputs
-        self.slots = call.slots
-
-    def one(self, number: int) -> int:
-        if number < 0:
-            return number - self.slots
-        return number + self.offset if number >= self.inputs else self.operands[number]
-
-    def all(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        return tuple([self.one(n) for n in numbers])
-
-
-def _moved(steps: Sequence[Step], move: _Move) -> list[Step]:
-    """The steps of a body in the plan of its caller, whose line is theirs."""
-    found = []
-    for step in steps:
-        blocks = tuple([_moved_block(b, move) for b in step.blocks])
-        found.append(Step(step.entry, move.all(step.operands), move.one(step.first), move.node, blocks))
-    return found
-
-
-def _moved_block(block: Block, move: _Move) -> Block:
-    return Block(move.all(block.args), block.avals, _moved(block.steps, move), move.all(block.yields))
 
 
 class _CycleError(Exception):
@@ -318,7 +246,7 @@ class Planner:
         """One step for a call; numbers are left free for the values of its body."""
         steps.append(call)
         self._next += body.size - len(body.inputs)
-        self._scopes[-1].results[call.node] = _Move(call, len(body.inputs)).all(body.outputs)
+        self._scopes[-1].results[call.node] = Move(call, len(body.inputs)).all(body.outputs)
         self.plan.slots.extend(body.slots)
 
     def _emit_region(self, node: RegionNode, operands: tuple[int, ...], steps: list[Step]) -> None:

@@ -18,6 +18,7 @@ from firebox import dims
 from firebox.dialects import plan
 from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.group import GroupOp
+from firebox.dims import DimLike
 from firebox.errors import UserError
 from firebox.lowering import legal
 from firebox.lowering.bufferize import bufferize
@@ -29,6 +30,7 @@ from firebox.lowering.fuse import fuse
 from firebox.lowering.generate import table
 from firebox.lowering.generate.body import location_text
 from firebox.lowering.generate.templates import HOST, Kernels, template_of
+from firebox.lowering.guards import collect_guards, op_table
 from firebox.lowering.layout import layout
 from firebox.lowering.llvm.emit import emit_kernels
 from firebox.lowering.llvm.plan import emit_plan
@@ -36,7 +38,7 @@ from firebox.lowering.module import main_function
 from firebox.lowering.options import Options
 from firebox.lowering.order import order
 from firebox.lowering.schedule import schedule
-from firebox.runtime.program import KernelInfo, Program
+from firebox.runtime.program import Guard, KernelInfo, Program
 from firebox.runtime.target import Target
 from firebox.signature import TensorSpec
 
@@ -119,6 +121,7 @@ class _State:
         self.outputs = [TensorSpec(f"out{k}", a.dtype, a.shape) for k, a in enumerate(outputs)]
         _check_names(self.dim_order)
         self.op_ids: dict[str, int] = {}
+        self.guards: dict[DimLike, Guard] = {}
         self.kernels: dict[str, Kernels] = {}
         self.infos: list[KernelInfo] = []
 
@@ -130,6 +133,8 @@ class _State:
         start = time.perf_counter()
         step = getattr(self, f"_{phase}", None) or _PASSES[phase]
         step(self.module)
+        if phase in _GUARDED and self.dim_order:
+            collect_guards(main_function(self.module), self.op_ids, self.guards)
         if self.options.verify:
             self.module.verify()
             legal.check(self.module, phase)
@@ -167,6 +172,7 @@ class _State:
         return Lowered(self._program(entry), text)
 
     def _program(self, entry: plan.ProgramOp) -> Program:
+        names, lines = op_table(self.op_ids)
         return Program(
             name=self.options.name,
             inputs=tuple(self.inputs),
@@ -174,9 +180,11 @@ class _State:
             dims=self.dim_order,
             arena=entry.dim("arena"),
             aliases=_aliases(entry),
+            guards=tuple(self.guards.values()),
             entry=self.options.name,
             kernels=tuple(self.infos),
-            locations=tuple(self.op_ids),
+            ops=names,
+            locations=lines,
         )
 
 
@@ -187,6 +195,9 @@ def _check_names(names: Sequence[str]) -> None:
             hint = "rename it: such names stand for loops and for the number of threads"
             raise UserError("a dim has a reserved name", op="dims", expected="another name", found=name, hint=hint)
 
+
+_GUARDED = ("expand", "decompose")
+"""Phases after which conditions on the dims are collected: as the user wrote the ops, and as they are computed."""
 
 _PASSES: dict[str, Callable[[ModuleOp], object]] = {
     "expand": expand,

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firebox import dims as dim
-from firebox.errors import CompilerError, DeviceError, FireboxError
+from firebox.errors import CompilerError, DeviceError, FireboxError, ShapeError
 from firebox.runtime.cpu import slots
 from firebox.runtime.device import Device
 from firebox.runtime.image import CodeImage
 from firebox.runtime.memory import Buffer
 from firebox.runtime.program import THREADS, Program
-from firebox.runtime.status import GUARD_UNMET, Status, fault
+from firebox.runtime.status import Status, fault
 from firebox.signature import Signature, TensorSpec
 
 _MAX_SIZES = 256  # remembered choices of dims
@@ -83,7 +83,8 @@ class Executable:
 
         Raises:
             CompilerError: the number or size of the buffers is not what the program takes.
-            IndexRangeError, ShapeError, DeviceError: a fault that the code reports, with the line of its op.
+            ShapeError: the dims do not meet a guard.
+            IndexRangeError, DeviceError: a fault that the code reports, with the line of its op.
         """
         env = self._environment()
         sizes = self._sizes_for(dims, env.threads)
@@ -168,6 +169,7 @@ class Executable:
         if len(dims) != len(self.program.dims):
             expected = f"values of {', '.join(self.program.dims) or 'no dims'}"
             raise CompilerError("wrong number of dims", op=self.program.name, expected=expected, found=list(dims))
+        self._check_guards(dict(zip(self.program.dims, dims, strict=True)))
         sizes = _Sizes(self.program, dims, threads)
         if len(self._sizes) >= _MAX_SIZES:
             self._sizes.clear()
@@ -196,14 +198,18 @@ class Executable:
             expected = f"bytes {sizes.inputs}"
             raise CompilerError("buffers do not fit the program", op=self.program.name, expected=expected, found=found)
 
+    def _check_guards(self, env: Mapping[str, int]) -> None:
+        program = self.program
+        guard = program.unmet(env)
+        if guard is not None:
+            found = ", ".join(f"{name} = {env[name]}" for name in guard.names)
+            error = ShapeError("a size does not fit", op=program.op_name(guard.op), expected=guard, found=found)
+            raise error.at(program.location(guard.op))
+
     def _fault(self, status: Status) -> FireboxError:
-        """The error for a fault: named by its op's source line, or by the guard that does not hold."""
-        locations, guards = self.program.locations, self.program.guards
-        location = locations[status.op_id] if 0 <= status.op_id < len(locations) else ""
-        error = fault(status, self.program.name, location)
-        if status.code == GUARD_UNMET and len(guards) == 1:
-            error.hint = f"the program needs {guards[0]}"
-        return error
+        """The error for a fault, named by its op and its source line."""
+        program = self.program
+        return fault(status, program.op_name(status.op_id), program.location(status.op_id))
 
 
 def contiguous(array: Any) -> Array:

@@ -1,7 +1,7 @@
 """`Program`: everything about compiled code that is not code - inputs, outputs, sizes, kernels, source lines."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -35,6 +35,32 @@ class KernelInfo:
 
 
 @dataclass(frozen=True)
+class Guard:
+    """A condition on the dims without which the code would leave its buffers: ``left >= right``.
+
+    Attributes:
+        left, right: sizes.
+        op: number of the op that needs it.
+    """
+
+    left: DimLike
+    right: DimLike
+    op: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.left} >= {self.right}"
+
+    def holds(self, env: Mapping[str, int]) -> bool:
+        """Whether it is true for these values of the dims."""
+        return dims.evaluate(self.left, env) >= dims.evaluate(self.right, env)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The dims that it is about."""
+        return dims.names(self.left, self.right)
+
+
+@dataclass(frozen=True)
 class Program:
     """What the dispatcher must know to call an entry point, and what tools show of it.
 
@@ -45,9 +71,10 @@ class Program:
         dims: names of the symbolic dims, in the order in which the entry takes their values.
         arena: bytes of workspace; may use the dims and ``threads``.
         aliases: (output, input) pairs that may share one buffer.
-        guards: conditions on the dims that the entry checks, as text.
+        guards: conditions on the dims that the caller of the entry checks.
         entry: symbol of the entry point.
         kernels: what the code consists of.
+        ops: op id -> name of the op, for those that can fail at run time or need a guard.
         locations: op id -> ``file:line``.
     """
 
@@ -57,15 +84,28 @@ class Program:
     dims: tuple[str, ...] = ()
     arena: DimLike = 0
     aliases: tuple[tuple[int, int], ...] = ()
-    guards: tuple[str, ...] = ()
+    guards: tuple[Guard, ...] = ()
     entry: str = "main"
     kernels: tuple[KernelInfo, ...] = ()
+    ops: tuple[str, ...] = ()
     locations: tuple[str, ...] = ()
 
     @property
     def signature(self) -> Signature:
         """Inputs and outputs, without ranges of the dims."""
         return Signature(self.inputs, self.outputs)
+
+    def op_name(self, op: int) -> str:
+        """The name of the op with this number; the program's own where there is none."""
+        return self.ops[op] if 0 <= op < len(self.ops) else self.name
+
+    def location(self, op: int) -> str:
+        """``file:line`` of the op with this number, or an empty string."""
+        return self.locations[op] if 0 <= op < len(self.locations) else ""
+
+    def unmet(self, env: Mapping[str, int]) -> Guard | None:
+        """The first guard that does not hold for these values of the dims."""
+        return next((guard for guard in self.guards if not guard.holds(env)), None)
 
     def without_locations(self) -> "Program":
         """The same program with nothing that depends on where its source lies."""
@@ -78,6 +118,7 @@ class Program:
         data["inputs"] = [spec.to_dict() for spec in self.inputs]
         data["outputs"] = [spec.to_dict() for spec in self.outputs]
         data["arena"] = self.arena if isinstance(self.arena, int) else str(self.arena)
+        data["guards"] = [{"condition": str(guard), "op": guard.op} for guard in self.guards]
         data["kernels"] = [{"name": k.name, "kind": k.kind, "ops": k.ops, "location": k.location} for k in self.kernels]
         return canonical_json(data)
 
@@ -99,9 +140,10 @@ class Program:
             dims=_list(data["dims"], _identifier),
             arena=dim_from_json(data["arena"]),
             aliases=_list(data["aliases"], _pair),
-            guards=_list(data["guards"], _text),
+            guards=_list(data["guards"], _guard),
             entry=_identifier(data["entry"]),
             kernels=_list(data["kernels"], _kernel),
+            ops=_list(data["ops"], _text),
             locations=_list(data["locations"], _text),
         )
         _check(program)
@@ -114,6 +156,7 @@ def _check(program: Program) -> None:
     if len(set(program.dims)) != len(program.dims) or not of_inputs <= set(program.dims):
         raise damaged("program", "its dims are not those of its inputs")
     used = {name for spec in program.outputs for name in dims.names(*spec.shape)}
+    used.update(name for guard in program.guards for name in guard.names)
     if not used <= set(program.dims) or not set(dims.names(program.arena)) <= {*program.dims, THREADS}:
         raise damaged("program", "a size depends on an unknown dim")
     outputs = [output for output, _ in program.aliases]
@@ -133,6 +176,15 @@ def _kernel(data: Any) -> KernelInfo:
     return KernelInfo(
         _identifier(data["name"]), _text(data["kind"]), _list(data["ops"], _text), _text(data["location"])
     )
+
+
+def _guard(data: Any) -> Guard:
+    if not isinstance(data, dict) or set(data) != {"condition", "op"} or type(data["op"]) is not int:
+        raise damaged("program", "not a guard")
+    left, sign, right = _text(data["condition"]).partition(" >= ")
+    if not sign:
+        raise damaged("program", "not a condition on dims")
+    return Guard(dim_from_json(left), dim_from_json(right), data["op"])
 
 
 def _list(data: object, item: Callable[[Any], T]) -> tuple[T, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from firebox.errors import ArtifactError, InputError
+from firebox.errors import ArtifactError, InputError, ShapeError
 from firebox.runtime import pool
 from firebox.runtime.artifact import Artifact, Build
 from firebox.runtime.device import Device
@@ -75,7 +75,7 @@ class Model:
 
         Raises:
             InputError: an input is missing, unknown, or does not fit the signature.
-            IndexRangeError, ShapeError, DeviceError: a fault at run time, with the line of its op.
+            IndexRangeError, DeviceError: a fault at run time, with the line of its op.
         """
         results = self.run(self._named(args, kwargs))
         return results if len(self.signature.outputs) != 1 else results[self.signature.outputs[0].name]
@@ -119,7 +119,11 @@ class _Ready:
             weights[index] if index in weights else self._from_numpy(contiguous(next(rest)))
             for index in range(self._count)
         ]
-        return self._executable.run_to_arrays(buffers, [env[name] for name in self.build.program.dims])
+        try:
+            return self._executable.run_to_arrays(buffers, [env[name] for name in self.build.program.dims])
+        except ShapeError as error:  # sizes that are each in range, but not together
+            wrong = InputError(error.message, op=error.op, expected=error.expected, found=error.found)
+            raise wrong.at(error.location) from None
 
 
 def load(path: str | os.PathLike[str], device: Device | str | None = None, num_threads: int | None = None) -> Model:

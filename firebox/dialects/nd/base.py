@@ -16,9 +16,11 @@ from xdsl.traits import Pure
 from xdsl.utils.classvar import is_classvar
 from xdsl.utils.exceptions import VerifyException
 
+from firebox import dims
 from firebox.dialects.nd.aval import Aval, aval_of, tensor_type
 from firebox.dialects.nd.formula import Formula
 from firebox.dialects.nd.params import Param
+from firebox.dims import DimLike
 from firebox.errors import CompilerError, FireboxError
 
 if TYPE_CHECKING:
@@ -132,6 +134,11 @@ class NdOp(IRDLOperation):
         """Arithmetic per result element, in additions; used to decide between keeping and recomputing."""
         return 10.0 if cls.transcendental else 1.0
 
+    @classmethod
+    def needs(cls, avals: Sequence[Aval], **params: Any) -> Sequence[DimLike]:
+        """Expressions over symbolic dims that must not be negative where the op runs; sizes of results are others."""
+        return ()
+
     # ---- construction and access ---------------------------------------------------------------------------------
 
     @classmethod
@@ -147,6 +154,12 @@ class NdOp(IRDLOperation):
         """`infer`, always as a tuple."""
         results = cls.infer(*avals, **params)
         return results if isinstance(results, tuple) else (results,)
+
+    @classmethod
+    def unproven(cls, avals: Sequence[Aval], results: Sequence[Aval], params: dict[str, Any]) -> list[DimLike]:
+        """What must be 0 or more for the op to stay inside its operands, and is not for all values of the dims."""
+        sizes = (d for aval in results for d in aval.shape)
+        return [d for d in (*sizes, *cls.needs(avals, **params)) if not dims.never_negative(d)]
 
     @classmethod
     def evaluate_all(cls, arrays: Sequence[Array], params: dict[str, Any]) -> tuple[Array, ...]:

@@ -20,6 +20,7 @@ from firebox.dims import DimLike, dim
 from firebox.dtypes import bool_, i64
 from firebox.lowering.access import Index, formula_of, op_env, owner_op, substitute, substitute_guard
 from firebox.lowering.generate.addressing import Addressing, Lane, linear, split, strides_of
+from firebox.lowering.guards import op_id
 
 INDEX_FAULT = 1
 
@@ -29,7 +30,7 @@ class Body(Addressing):
 
     Attributes:
         buffers: memory of the block arguments.
-        op_ids: the program's table of source lines.
+        op_ids: the program's table of ops.
         known: members that have a value at the present point (row values, accumulators).
         stored: members that can be reloaded: value -> (memory, offset, home).
     """
@@ -251,8 +252,8 @@ class Body(Addressing):
     # ---- locations -----------------------------------------------------------------------------------------------
 
     def op_id(self, op: NdOp) -> int:
-        """Number of the op's source line in the program's table of locations."""
-        return self.op_ids.setdefault(location_text(op), len(self.op_ids))
+        """Number of the op in the program's table."""
+        return op_id(op, self.op_ids)
 
     def _locate(self, op: NdOp) -> None:
         where = op.location

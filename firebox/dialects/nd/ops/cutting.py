@@ -44,7 +44,12 @@ class Slice(Movement):
         return Aval(x.dtype, _sliced(x.shape, start, stop, step))
 
     @classmethod
+    def needs(cls, avals: Sequence[Aval], start: Shape, stop: Shape, step: Ints) -> Sequence[DimLike]:
+        return [d for a, b, size in zip(start, stop, avals[0].shape, strict=True) for d in (a, b - a, size - b)]
+
+    @classmethod
     def evaluate(cls, x: Array, start: Shape, stop: Shape, step: Ints) -> Array:
+        _sliced(x.shape, start, stop, step)  # NumPy would cut bounds that are out of range
         bounds = zip(static_shape(start), static_shape(stop), step, strict=True)
         return x[tuple(slice(*entries) for entries in bounds)]
 
@@ -131,6 +136,10 @@ class Pad(Movement):
                 )
         check_fill(cls, x, value)
         return Aval(x.dtype, tuple(a + d + b for a, d, b in zip(low, x.shape, high, strict=True)))
+
+    @classmethod
+    def needs(cls, avals: Sequence[Aval], low: Shape, high: Shape, value: Literal) -> Sequence[DimLike]:
+        return (*low, *high)
 
     @classmethod
     def evaluate(cls, x: Array, low: Shape, high: Shape, value: Literal) -> Array:

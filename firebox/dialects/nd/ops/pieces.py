@@ -26,6 +26,7 @@ from firebox.dialects.nd.ops.common import (
 from firebox.dialects.nd.ops.create import flat_index
 from firebox.dialects.nd.ops.movement import Movement, same
 from firebox.dialects.nd.params import DIMS, INT, INTS
+from firebox.dims import DimLike
 from firebox.errors import ShapeError
 
 
@@ -48,6 +49,10 @@ class View(Movement):
             found = f"elements {start} to {end}"
             raise ShapeError("outside of the array", op="view", expected=f"within {x.shape[0]} elements", found=found)
         return Aval(x.dtype, shape)
+
+    @classmethod
+    def needs(cls, avals: Sequence[Aval], offset: Shape, shape: Shape) -> Sequence[DimLike]:
+        return (offset[0], avals[0].shape[0] - offset[0] - dims.product(shape))
 
     @classmethod
     def evaluate(cls, x: Array, offset: Shape, shape: Shape) -> Array:
