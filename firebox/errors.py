@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Iterable
 
-locate: Callable[[], str] | None = None
-"""Tells the user's line (``file:line``) while an error is raised; the frontend sets it."""
+locate: Callable[[], tuple[str, str]] | None = None
+"""Tells the user's line (``file:line``) and the function called there while an error is raised; the frontend sets it."""
+
+ONE_OF_SEVERAL = -(1 << 63)
+"""Stands in index arithmetic for a position that is out of range because one of the indices behind it is."""
 
 
 class FireboxError(Exception):
     """Base of all Firebox errors.
 
     Raisers give facts; when the frontend is on the stack it adds the line of the user's call, unless `at` names
-    another.
+    another, and the function called there, unless `op` names something.
 
     Args:
         message: one sentence that says what is wrong.
@@ -30,7 +33,7 @@ class FireboxError(Exception):
         self.found = found
         self.hint = hint
         self.location = ""
-        self.raised_at = locate() if locate is not None else ""
+        self.raised_at, self.called = locate() if locate is not None else ("", "")
 
     def at(self, location: str) -> "FireboxError":
         """Name the user's line (``file:line``); the innermost call wins, so the first location stays."""
@@ -39,7 +42,8 @@ class FireboxError(Exception):
         return self
 
     def __str__(self) -> str:
-        head = f"{self.op}: {self.message}" if self.op else self.message
+        op = self.op or self.called
+        head = f"{op}: {self.message}" if op else self.message
         return "\n".join([head, *(f"  {line}" for line in self._details())])
 
     def _details(self) -> Iterable[str]:
@@ -67,6 +71,15 @@ class DTypeError(UserError, TypeError):
 
 class IndexRangeError(UserError, IndexError):
     """An index or axis is out of range."""
+
+
+def index_error(op: str, index: int, size: int) -> IndexRangeError:
+    """The error for an index that was found out of range while a program ran, along an axis of that size."""
+    if index == ONE_OF_SEVERAL:
+        return IndexRangeError("one of several indices is out of range", op=op)
+    expected = f"an index from 0 to {size - 1}" if size > 0 else "none: the axis is empty"
+    hint = "negative indices count from the end in x[...] and fb.take, not here" if -size <= index < 0 else ""
+    return IndexRangeError("index out of range", op=op, expected=expected, found=index, hint=hint)
 
 
 class TraceError(UserError):

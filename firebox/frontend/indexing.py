@@ -9,7 +9,7 @@ import numpy as np
 from firebox import dims, dtypes
 from firebox.dialects.nd.base import lookup
 from firebox.dims import Dim, DimLike
-from firebox.errors import DTypeError, IndexRangeError, ShapeError, TraceError, UserError
+from firebox.errors import ONE_OF_SEVERAL, DTypeError, IndexRangeError, ShapeError, TraceError, UserError
 
 if TYPE_CHECKING:
     from firebox.frontend.tensor import Tensor
@@ -109,6 +109,9 @@ def _nonzero(mask: Any, shape: tuple[DimLike, ...], after_ellipsis: bool) -> lis
         ) from error
     if not after_ellipsis and known.shape != shape:
         raise ShapeError("the mask does not fit", op="index", expected=shape, found=known.shape)
+    if not known.ndim:
+        hint = "use fb.where, or x.reshape(1)[mask.reshape(1)]"
+        raise DTypeError("a 0-d bool is no index", op="index", expected="a mask of 1 dim or more", found=known, hint=hint)
     return list(np.nonzero(known))
 
 
@@ -175,7 +178,7 @@ def _checked(index: Any, size: DimLike, axis: int) -> Any:
             "indices must be integers", op="index", expected="an int type", found=found, hint="cast with astype"
         )
     if not is_host:
-        return (index < 0).where(index + index.size_of(size), index) if index.dtype.is_signed else index
+        return _wrapped(index, size) if index.dtype.is_signed else index
     if isinstance(size, int):
         bad = index[(index < -size) | (index >= size)]
         if bad.size:
@@ -183,6 +186,13 @@ def _checked(index: Any, size: DimLike, axis: int) -> Any:
             raise IndexRangeError("index out of range", op="index", expected=expected, found=int(bad.flat[0]))
         return np.where(index < 0, index + size, index).astype(np.int64)
     return index.astype(np.int64)
+
+
+def _wrapped(index: Any, size: DimLike) -> Any:
+    """Negative indices counted from the end; those that are out of range stay as they are, for the message."""
+    wide = index.astype(dtypes.i64)  # a narrow type may not hold the size
+    extent = wide.size_of(size)
+    return ((wide < 0) & (wide >= -extent)).where(wide + extent, wide)
 
 
 # ---- reading -----------------------------------------------------------------------------------------------------
@@ -193,6 +203,8 @@ def _sliced(x: "Tensor", parts: list[Part]) -> "Tensor":
     start, stop, step, reverse = [], [], [], []
     for axis, (part, size) in enumerate(zip(parts, x.shape, strict=True)):
         first, last, stride = (0, size, 1) if part.kind == "array" else (part.start, part.stop, part.step)
+        if stride < 0 and first == last:
+            first, last, stride = 0, 0, 1
         if stride < 0:  # counted from the other end
             reverse.append(axis)
             first, last, stride = size - 1 - first, size - 1 - last, -stride
@@ -239,7 +251,7 @@ def _gathered(y: "Tensor", axes: list[int], arrays: list[Any], front: bool) -> "
 
 
 def _linear(indices: list["Tensor"], sizes: tuple[DimLike, ...]) -> "Tensor":
-    """One index into merged dims; -1, which no dim has, where any of the indices is out of range."""
+    """One index into merged dims; `ONE_OF_SEVERAL`, which no dim has, where any of the indices is out of range."""
     total = indices[0].astype(dtypes.i64)
     valid = None
     for position, (index, size) in enumerate(zip(indices, sizes, strict=True)):
@@ -249,7 +261,7 @@ def _linear(indices: list["Tensor"], sizes: tuple[DimLike, ...]) -> "Tensor":
         valid = inside if valid is None else valid & inside
         total = wide if position == 0 else total * extent + wide
     assert valid is not None
-    return valid.where(total, -1) if len(indices) > 1 else total
+    return valid.where(total, ONE_OF_SEVERAL) if len(indices) > 1 else total
 
 
 # ---- writing -----------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from firebox.frontend.tensor import wrap
 from firebox.frontend.trace import STATE, CallNode, Failure, Node, Var, record_region
 from firebox.runtime.device import Device
 from firebox.runtime.memory import Buffer
+from firebox.runtime.program import Guard
 
 _ALONE = 3  # references to a buffer that only a list holds: the list's, the loop variable's, the call's
 
@@ -56,7 +57,7 @@ class Variant:
     def accepts(self, sizes: Sequence[int]) -> bool:
         """Whether every op stays inside its operands for these values of the dims."""
         env = dict(zip(self.dims, sizes, strict=True))
-        return all(dims.evaluate(need, env) >= 0 for need in self.needs)
+        return all(Guard(need, 0).holds(env) for need in self.needs)
 
     def holds(self) -> bool:
         """Whether the cells and modes that it was traced with are as they were then."""

@@ -1,6 +1,7 @@
 """Source locations: the user's line behind a call, taken cheaply and spelled out only when somebody looks."""
 
 import functools
+import operator
 import sys
 from itertools import islice
 from pathlib import Path
@@ -68,19 +69,36 @@ def text(location: Location | None) -> str:
     return "" if location is None else "{}:{}".format(*file_and_line(location))
 
 
-def here() -> str:
-    """``file:line`` of the user's call into this frontend that is running now; empty when there is none."""
+def here() -> tuple[str, str]:
+    """``file:line`` of the user's call into this frontend that is running now, and what it calls; empty when none is."""
     frame: FrameType | None = sys._getframe(1)
-    ours = False
+    ours: FrameType | None = None
+    direct = False
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith(_COMMANDS):
-            return ""
-        if ours and not name.startswith(_PACKAGE):  # before that, a rule of another package's op, which we have called
-            return text((frame.f_code, frame.f_lasti))
-        ours = ours or (name.startswith(_USED_DIRECTLY) and name != __file__)
+            break
+        if direct and not name.startswith(_PACKAGE):  # before that, a rule of another package's op, which we have called
+            return text((frame.f_code, frame.f_lasti)), _called(ours)
+        if name.startswith(_PACKAGE):
+            direct = direct or (name.startswith(_USED_DIRECTLY) and name != __file__)
+            ours = frame
         frame = frame.f_back
-    return ""
+    return "", ""
+
+
+def _called(frame: FrameType | None) -> str:
+    """The name of a function of ours as users write it; that of its class for what makes or calls an object."""
+    name = "" if frame is None else frame.f_code.co_name
+    if name in ("__init__", "__call__"):
+        assert frame is not None
+        return type(frame.f_locals.get("self")).__name__
+    if not name.startswith("__"):
+        return name.strip("_<>").replace("lambda", "")
+    plain = name.strip("_")
+    swapped = plain.startswith("r") and (hasattr(operator, plain[1:]) or hasattr(operator, f"{plain[1:]}_"))
+    plain = plain[1:] if swapped else plain
+    return _OPERATORS.get(plain, plain)
 
 
 errors.locate = here

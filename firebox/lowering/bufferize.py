@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block as IRBlock
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
@@ -221,9 +221,15 @@ def _reuse_operands(state: _State) -> None:
 
 
 def _find_aliases(state: _State) -> None:
-    """Outputs that may be written over an input: made by the last reader of the input, element by element."""
+    """Outputs that may be written over an input: made by the last reader of the input, element by element.
+
+    No kernel that can report a fault runs from there on, so that a program which fails has overwritten nothing.
+    """
     taken: set[int] = set()
+    last_fault = max((step for step, op in enumerate(state.ops) if may_fault(op)), default=-1)
     for step, op in enumerate(state.ops):
+        if step <= last_fault:
+            continue
         if not isinstance(op, GroupOp) or not any(state.stores[r].kind == "output" for r in op.results):
             continue
         for a, r in sorted(in_place_pairs(op), key=lambda pair: _store(state, op._operands[pair[0]]).index):
@@ -235,6 +241,19 @@ def _find_aliases(state: _State) -> None:
             if whole and all(store.index != output for output, _ in state.aliases):
                 taken.add(source.index)
                 state.aliases.append((store.index, source.index))
+
+
+def may_fault(op: NdOp) -> bool:
+    """Whether a kernel uses data as an index, and so may find it out of range."""
+    if not isinstance(op, GroupOp) or _is_pack(op):
+        return False
+    return op.group == "opaque" or any(_indexes_by_data(member) for member in op.members)
+
+
+def _indexes_by_data(op: NdOp) -> bool:
+    if op.kind not in (Kind.MAP, Kind.REDUCE):
+        return False
+    return any(n.startswith("v") for read in formula_of(op).reads for e in read.index for n in dims.names(e))
 
 
 # ---- writing the plan --------------------------------------------------------------------------------------------
@@ -250,6 +269,7 @@ class _Writer:
         self.outputs = [self._buffer(plan.OutputOp.make(k)) for k in range(len(state.results))]
         self.addresses: dict[_Store, SSAValue] = {}
         self.launches: dict[str, Launch] = {}
+        self.faults = any(may_fault(op) for op in state.ops)
 
     def _buffer(self, op: plan.InputOp | plan.OutputOp | plan.AllocOp | plan.ViewOp) -> SSAValue:
         self.block.add_op(op)
@@ -314,7 +334,14 @@ class _Writer:
         buffers = [self._value(v) for v in (*op.operands, *op.results)]
         step = plan.LaunchOp.make(op.label, buffers, launch.count, launch.grain, aligned(launch.scratch), arena)
         step.location = op.location
+        if self.faults and any(self._overwrites(r) for r in op.results):
+            step.attributes["unless_fault"] = UnitAttr()
         self.block.add_op(step)
+
+    def _overwrites(self, value: SSAValue) -> bool:
+        """The value may be written over an input."""
+        store = self.state.stores[value]
+        return store.kind == "output" and any(store.index == output for output, _ in self.state.aliases)
 
     def _pack(self, op: GroupOp) -> None:
         """Zero the gaps, and copy what could not be computed in place."""

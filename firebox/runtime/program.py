@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from firebox import dims
 from firebox.dims import DimLike
+from firebox.errors import UserError
 from firebox.runtime.canonical import canonical_json, damaged, load_canonical_json
 from firebox.signature import Signature, TensorSpec, dim_from_json, specs_from_json
 
@@ -51,8 +52,11 @@ class Guard:
         return f"{self.left} >= {self.right}"
 
     def holds(self, env: Mapping[str, int]) -> bool:
-        """Whether it is true for these values of the dims."""
-        return dims.evaluate(self.left, env) >= dims.evaluate(self.right, env)
+        """Whether it is true for these values of the dims; a condition that divides by 0 is not."""
+        try:
+            return dims.evaluate(self.left, env) >= dims.evaluate(self.right, env)
+        except UserError:
+            return False
 
     @property
     def names(self) -> tuple[str, ...]:

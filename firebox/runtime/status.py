@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from firebox.errors import CompilerError, DeviceError, FireboxError, IndexRangeError, ShapeError
+from firebox.errors import CompilerError, DeviceError, FireboxError, ShapeError, index_error
 
 STATUS_SLOTS = 4
 OK, INDEX_OUT_OF_RANGE, GUARD_UNMET, OUT_OF_MEMORY = range(4)
@@ -32,8 +32,7 @@ def fault(status: Status, op: str = "", location: str = "") -> FireboxError:
 def _error(status: Status, op: str) -> FireboxError:
     code, _, first, second = status
     if code == INDEX_OUT_OF_RANGE:
-        expected = f"an index from {-second} to {second - 1}"
-        return IndexRangeError("index is out of range", op=op, expected=expected, found=first)
+        return index_error(op, first, second)
     if code == GUARD_UNMET:
         return ShapeError("sizes do not fit what the program was compiled for", op=op, expected=second, found=first)
     if code == OUT_OF_MEMORY:

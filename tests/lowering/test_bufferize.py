@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from firebox import dims
 from firebox.dialects import plan
 from firebox.dialects.nd.value import Value
+from firebox.errors import IndexRangeError
 from firebox.lowering.bufferize import bufferize
 from firebox.lowering.memory import Block, place
 from firebox.lowering.pipeline import run_to
@@ -45,6 +46,24 @@ def test_donation_gives_the_right_values() -> None:
     (result,) = executable.run([weights, gradient], donate=[True, False])
     assert result.ptr == weights.ptr
     assert (result.as_numpy(np.dtype(np.float32), (1000,)) == 2.0).all()
+
+
+def test_a_program_that_fails_overwrites_nothing() -> None:
+    def update(w: Value, at: Value) -> tuple[Value, Value]:
+        picked = w.take(at).sum()
+        return w - picked * 0.5, picked
+
+    executable, lowered = compiled(program(update, "f32[1000]", "i64[3]"))
+    assert lowered.program.aliases == ((0, 0),)
+    weights = executable.device.backend.allocate(4000)
+    values = weights.as_numpy(np.dtype(np.float32), (1000,), writable=True, internal=True)
+    values[:] = 3.0
+    with pytest.raises(IndexRangeError):
+        executable.run([weights, Buffer.from_numpy(np.array([1, 1000, 2]))], donate=[True, False])
+    assert (values == 3.0).all()
+    updated, _ = executable.run([weights, Buffer.from_numpy(np.array([1, 999, 2]))], donate=[True, False])
+    assert updated.ptr == weights.ptr
+    assert (values == 3.0 - 4.5).all()
 
 
 def test_packed_values_are_computed_in_place() -> None:

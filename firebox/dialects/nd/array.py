@@ -258,37 +258,37 @@ class ArrayLike:
         return self.one("sign", self)
 
     def exp(self) -> Self:
-        return self._float().one("exp", self._float())
+        return self.one("exp", self)
 
     def expm1(self) -> Self:
-        return self._float().one("expm1", self._float())
+        return self.one("expm1", self)
 
     def log(self) -> Self:
-        return self._float().one("log", self._float())
+        return self.one("log", self)
 
     def log1p(self) -> Self:
-        return self._float().one("log1p", self._float())
+        return self.one("log1p", self)
 
     def sqrt(self) -> Self:
-        return self._float().one("sqrt", self._float())
+        return self.one("sqrt", self)
 
     def rsqrt(self) -> Self:
-        return self._float().one("rsqrt", self._float())
+        return self.one("rsqrt", self)
 
     def sin(self) -> Self:
-        return self._float().one("sin", self._float())
+        return self.one("sin", self)
 
     def cos(self) -> Self:
-        return self._float().one("cos", self._float())
+        return self.one("cos", self)
 
     def tanh(self) -> Self:
-        return self._float().one("tanh", self._float())
+        return self.one("tanh", self)
 
     def erf(self) -> Self:
-        return self._float().one("erf", self._float())
+        return self.one("erf", self)
 
     def sigmoid(self) -> Self:
-        return self._float().one("sigmoid", self._float())
+        return self.one("sigmoid", self)
 
     def floor(self) -> Self:
         return self.one("floor", self)

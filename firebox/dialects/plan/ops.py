@@ -144,7 +144,11 @@ class ViewOp(_BufferOp):
 
 @irdl_op_definition
 class LaunchOp(PlanOp):
-    """Run a kernel on ``count`` units of work, ``grain`` at a time per thread, each thread with ``scratch`` bytes."""
+    """Run a kernel on ``count`` units of work, ``grain`` at a time per thread, each thread with ``scratch`` bytes.
+
+    With the attribute ``unless_fault`` the program ends here if a kernel before has reported a fault: the kernel may
+    overwrite an input, which a failed program must leave as it was.
+    """
 
     name = "plan.launch"
     buffers = var_operand_def(BufferType)

@@ -142,7 +142,7 @@ def flip(x: A, axis: Axes = None) -> A:
 def pad(x: A, widths: Sequence[int | tuple[int, int]], value: Scalar = 0) -> A:
     """Surrounded by a value; ``widths`` holds (before, after), or one number for both, for each of the last dims."""
     pairs = [(w, w) if isinstance(w, int) else tuple(w) for w in widths]
-    if len(pairs) > x.rank or any(len(p) != 2 or min(p) < 0 for p in pairs):
+    if len(pairs) > x.rank or any(len(p) != 2 or any(isinstance(w, int) and w < 0 for w in p) for p in pairs):
         expected = f"at most {x.rank} pairs of integers >= 0"
         raise ShapeError("bad widths", op="pad", expected=expected, found=list(widths))
     full = [(0, 0)] * (x.rank - len(pairs)) + pairs

@@ -136,6 +136,8 @@ class _Entry:
         count = op.dim("count")
         if count == 0:
             return
+        if "unless_fault" in op.attributes:
+            self._end_on_fault()
         for k, buffer in enumerate(op.buffers):
             out.line(f"store ptr {self.addresses[buffer]}, ptr {self._at('%table', 'ptr', str(k))}, align 8")
         scratch = self._at(arena, "i8", self.expression(op.dim("at"))) if op.dim("scratch") != 0 else "null"
@@ -148,6 +150,16 @@ class _Entry:
             f"call void {parallel}(ptr %env, ptr @{op.kernel}, ptr %table, ptr %dims, i64 {units}, i64 {grain}, "
             f"ptr {scratch}, i64 {self.expression(op.dim('scratch'))}, ptr %status)"
         )
+
+    def _end_on_fault(self) -> None:
+        out = self.out
+        code = out.op("load i64, ptr %status, align 8")
+        failed = out.op(f"icmp ne i64 {code}, 0")
+        stop, go_on = out.new_label("fault"), out.new_label("go")
+        out.branch_if(failed, stop, go_on)
+        out.block(stop)
+        out.line("ret void")
+        out.block(go_on)
 
     # ---- dims ----------------------------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ class Slice(Movement):
 
     @classmethod
     def needs(cls, avals: Sequence[Aval], start: Shape, stop: Shape, step: Ints) -> Sequence[DimLike]:
-        return [d for a, b, size in zip(start, stop, avals[0].shape, strict=True) for d in (a, b - a, size - b)]
+        return [d for a, b, size in zip(start, stop, avals[0].shape, strict=True) for d in (a, size - b)]
 
     @classmethod
     def evaluate(cls, x: Array, start: Shape, stop: Shape, step: Ints) -> Array:

@@ -31,7 +31,7 @@ from firebox.dialects.nd.ops.common import (
 )
 from firebox.dialects.nd.params import INT
 from firebox.dims import DimLike, dim
-from firebox.errors import IndexRangeError, ShapeError
+from firebox.errors import ONE_OF_SEVERAL, ShapeError, index_error
 
 
 def check_range(cls: type[NdOp], indices: Array, size: int) -> None:
@@ -42,9 +42,7 @@ def check_range(cls: type[NdOp], indices: Array, size: int) -> None:
     """
     bad = indices[(indices < 0) | (indices >= size)]
     if bad.size:
-        raise IndexRangeError(
-            "index out of range", op=short_name(cls), expected=f"0 <= index < {size}", found=int(bad.flat[0])
-        )
+        raise index_error(short_name(cls), int(bad.flat[0]), size)
 
 
 @register
@@ -131,12 +129,12 @@ def _runs_swapped(x: ArrayLike, first: int, second: int) -> ArrayLike:
 
 
 def batched_rows(indices: ArrayLike, size: DimLike) -> ArrayLike:
-    """Indices per batch entry as indices of the merged rows; those out of range stay so (-1)."""
+    """Indices per batch entry as indices of the merged rows; those out of range stay so."""
     wide = indices.astype(dtypes.i64)
     lead = (indices.shape[0], *(1,) * (indices.rank - 1))
     offset = wide.one("iota", shape=lead, axis=0, dtype=dtypes.i64) * amount(wide, size)
     inside: ArrayLike = (wide >= 0) & (wide < amount(wide, size))
-    return inside.where(wide + offset, -1)
+    return inside.where(wide + offset, ONE_OF_SEVERAL)
 
 
 def amount(x: ArrayLike, size: DimLike) -> Any:
