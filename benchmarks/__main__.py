@@ -74,13 +74,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     failed: list[str] = []
     with tempfile.TemporaryDirectory() as caches:
         for name in options.only or NAMES:
-            kinds = [peer for peer in peers if name != "gpt" or peer == "torch"]
-            try:
-                parts = [run(name, [*o, *["--quick"] * options.quick], caches) for o in runs(name, threads, kinds)]
-            except subprocess.CalledProcessError:
-                failed.append(name)
-            else:
-                reports.append(merged(parts))
+            parts = []
+            for flags in runs(name, threads, [peer for peer in peers if name != "gpt" or peer == "torch"]):
+                try:
+                    parts.append(run(name, [*flags, *["--quick"] * options.quick], caches))
+                except subprocess.CalledProcessError:
+                    failed.append(f"{name} {' '.join(flags)}")
+            reports += [merged(parts)] * bool(parts)
 
     options.out.mkdir(parents=True, exist_ok=True)
     found = {"machine": machine, "reports": [asdict(report) for report in reports]}

@@ -9,6 +9,7 @@ the same initial weights.
 import argparse
 import importlib.util
 import math
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -183,6 +184,7 @@ def measure(options: argparse.Namespace) -> tuple[list[Result], dict[str, Number
 def main() -> None:
     options = arguments(__doc__, rounds=9)
     fair_process(options.threads)
+    os.environ["FIREBOX_CACHE_SIZE"] = "0"  # it is compiled here, whatever other processes have left
     results, facts = measure(options)
     report("gpt", results, options, facts)
 

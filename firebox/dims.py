@@ -64,6 +64,8 @@ class Dim:
         return isinstance(other, Dim) and self.terms == other.terms
 
     def __add__(self, other: "DimLike") -> "DimLike":
+        if not isinstance(other, _SIZE):
+            return NotImplemented
         return _from_terms(_sum(_terms(self), _terms(other)))
 
     __radd__ = __add__
@@ -78,21 +80,33 @@ class Dim:
         return (-self) + other
 
     def __mul__(self, other: "DimLike") -> "DimLike":
-        return multiply(self, other)
+        return multiply(self, other) if isinstance(other, _SIZE) else NotImplemented
 
     __rmul__ = __mul__
 
     def __floordiv__(self, other: "DimLike") -> "DimLike":
-        return floordiv(self, other)
+        return floordiv(self, other) if isinstance(other, _SIZE) else NotImplemented
 
     def __rfloordiv__(self, other: int) -> "DimLike":
-        return floordiv(other, self)
+        return floordiv(other, self) if isinstance(other, _SIZE) else NotImplemented
 
     def __mod__(self, other: "DimLike") -> "DimLike":
-        return mod(self, other)
+        return mod(self, other) if isinstance(other, _SIZE) else NotImplemented
 
     def __rmod__(self, other: int) -> "DimLike":
-        return mod(other, self)
+        return mod(other, self) if isinstance(other, _SIZE) else NotImplemented
+
+    def __ge__(self, other: "DimLike") -> bool:
+        return _at_least(self, other, f"{self} >= {other}")
+
+    def __lt__(self, other: "DimLike") -> bool:
+        return not _at_least(self, other, f"{self} < {other}")
+
+    def __le__(self, other: "DimLike") -> bool:
+        return _at_least(other, self, f"{self} <= {other}")
+
+    def __gt__(self, other: "DimLike") -> bool:
+        return not _at_least(other, self, f"{self} > {other}")
 
     def __bool__(self) -> bool:
         raise UserError("a symbolic dim has no truth value", found=str(self), hint="compare it with == or evaluate it")
@@ -110,6 +124,22 @@ class Dim:
 
 
 DimLike = int | Dim
+_SIZE = (int, Dim)
+
+
+def _at_least(a: DimLike, b: DimLike, text: str) -> bool:
+    """a >= b where that is the same for all values of the names.
+
+    Raises:
+        UserError: it is not.
+    """
+    difference = a - b
+    if never_negative(difference):
+        return True
+    if never_negative(-1 - difference):
+        return False
+    hint = "give the size a number, or write the function so that it does not ask"
+    raise UserError("a size is known only when the program runs", found=text, hint=hint)
 
 
 def dim(name: str) -> Dim:

@@ -33,6 +33,8 @@ class FireboxError(Exception):
         self.found = found
         self.hint = hint
         self.location = ""
+        self.computed: object = None
+        """What the failing program made of its other results, for those who know which of them are right."""
         self.raised_at, self.called = locate() if locate is not None else ("", "")
 
     def at(self, location: str) -> "FireboxError":
@@ -76,7 +78,7 @@ class IndexRangeError(UserError, IndexError):
 def index_error(op: str, index: int, size: int) -> IndexRangeError:
     """The error for an index that was found out of range while a program ran, along an axis of that size."""
     if index == ONE_OF_SEVERAL:
-        return IndexRangeError("one of several indices is out of range", op=op)
+        return IndexRangeError("one of several indices is out of range", op=op, expected="each within its own dim")
     expected = f"an index from 0 to {size - 1}" if size > 0 else "none: the axis is empty"
     hint = "negative indices count from the end in x[...] and fb.take, not here" if -size <= index < 0 else ""
     return IndexRangeError("index out of range", op=op, expected=expected, found=index, hint=hint)

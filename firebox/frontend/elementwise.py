@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from firebox.dialects.nd.array import Axes
+from firebox.dialects.nd.array import Axes, normalize_axis
 from firebox.dims import DimLike
 from firebox.frontend.tensor import Tensor, as_tensor
 
@@ -186,7 +186,7 @@ def cumprod(x: Any, axis: int = 0) -> Tensor:
 
 
 def reshape(x: Any, shape: Sequence[DimLike]) -> Tensor:
-    return as_tensor(x).reshape(tuple(shape))
+    return as_tensor(x).reshape(shape)
 
 
 def transpose(x: Any, axes: Sequence[int] = ()) -> Tensor:
@@ -207,5 +207,5 @@ def unsqueeze(x: Any, axis: int) -> Tensor:
 def take(x: Any, indices: Any, axis: int = 0) -> Tensor:
     """Rows picked by integers along an axis; negative ones count from the end."""
     value = as_tensor(x)
-    key: tuple[Any, ...] = (slice(None),) * (axis % value.rank) + (as_tensor(indices),)
+    key: tuple[Any, ...] = (slice(None),) * normalize_axis(axis, value.rank) + (as_tensor(indices),)
     return value[key]

@@ -8,7 +8,7 @@ import firebox.dialects.nd.ops  # noqa: F401  (registers the primitive ops)
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import NdOp
 from firebox.dialects.nd.params import FLOAT
-from firebox.errors import FireboxError
+from firebox.errors import DTypeError, FireboxError, ShapeError
 
 if TYPE_CHECKING:
     from firebox.frontend.plan import Plan
@@ -97,7 +97,9 @@ def _infer(op: type[NdOp], operands: Sequence[HasAval], params: dict[str, Any], 
             return known
     avals = tuple(v.aval for v in operands)
     try:
+        _check_params(op, params)
         results = op.result_avals(avals, params)
+        _check_sizes(results)
     except FireboxError as error:
         error.op = error.op or op.name.partition(".")[2]
         raise
@@ -121,6 +123,19 @@ def region_entry(op: type[NdOp], operands: Sequence[HasAval], params: dict[str, 
         entry = Entry(op, tuple(v.aval for v in operands), params, given)
         known = _regions[key] = (entry, given)  # kept, as the key has their identities
     return known[0]
+
+
+def _check_params(op: type[NdOp], params: dict[str, Any]) -> None:
+    for name, value in params.items():
+        param = op.params.get(name)
+        if param is not None and not param.accepts(value):
+            raise DTypeError(f"not a value of the parameter '{name}'", expected=param.description, found=repr(value))
+
+
+def _check_sizes(results: Sequence[Aval]) -> None:
+    for aval in results:
+        if any(isinstance(size, int) and size < 0 for size in aval.shape):
+            raise ShapeError("a size is negative", expected="sizes of 0 or more", found=str(aval))
 
 
 def _hashable(value: Any) -> Any:

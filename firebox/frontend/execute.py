@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from firebox import dims
+from firebox.dialects.nd.aval import Aval
 from firebox.errors import CompilerError, FireboxError, TraceError
 from firebox.frontend.backends import Compiled, backend_of
 from firebox.frontend.plan import Key, Plan, Planner
@@ -54,6 +55,8 @@ def buffer_of(var: Var) -> Buffer:
         run([var])
         buffer = var.buffer
     if type(buffer) is Failure:
+        if buffer.error in STATE.unreported:
+            STATE.unreported.remove(buffer.error)
         raise buffer.error
     return cast(Buffer, buffer)
 
@@ -122,6 +125,7 @@ def run(requested: Sequence[Var]) -> None:
             computation fails raises when it is read.
     """
     global _epoch
+    STATE.report()
     with _lock:
         _epoch += 1
         others = [pending for pending in STATE.others() if pending]
@@ -207,6 +211,7 @@ def _run_program(device: Device, outputs: list[list[Var]]) -> None:
     compiled, dynamic = _find(device, plan)
     inputs = [cast(Buffer, v.buffer) for v in plan.inputs]
     inputs += [scalar_buffer(plan.slots[k]) for k in dynamic]
+    before = _values_before(outputs, inputs)
     COUNTERS.programs_run += 1
     COUNTERS.nodes_run += plan.count
     # From here on the graph is gone, unless a backward may still need it: so an input that nobody else refers to is
@@ -221,10 +226,32 @@ def _run_program(device: Device, outputs: list[list[Var]]) -> None:
         _fail(outputs, error)
         if not isinstance(error, FireboxError):
             raise
+        for slot, aval, position in before:
+            slot.set(Var(aval, device, buffer=inputs[position]))
+        if before:
+            STATE.unreported.append(error)
         return
     for group, buffer in zip(outputs, results, strict=True):
         for var in group:
             var.buffer = buffer
+
+
+def _values_before(outputs: list[list[Var]], inputs: list[Buffer]) -> list[tuple[Any, Aval, int]]:
+    """Cells that the program writes: each with the type of its value before, and which input that is.
+
+    A program that reports a fault has overwritten no input, so its cells can go back. The values are kept as inputs
+    only: another reference would keep their memory from being reused.
+    """
+    written = {id(var) for group in outputs for var in group}
+    positions = {id(buffer): k for k, buffer in enumerate(inputs)}
+    found = []
+    for reference in STATE.pending:
+        slot = reference()
+        if slot is not None and hasattr(slot, "take_before") and id(slot._var) in written:
+            value = slot.take_before()
+            if value is not None and id(value.buffer) in positions:
+                found.append((slot, value.aval, positions[id(value.buffer)]))
+    return found
 
 
 def _release(plan: Plan, outputs: list[list[Var]]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from firebox import dims
 from firebox.dialects.nd.aval import Aval
 from firebox.dims import DimLike
+from firebox.errors import FireboxError
 from firebox.frontend import execute, tree
 from firebox.frontend.backends import backend_of
 from firebox.frontend.entries import intern
@@ -133,15 +134,18 @@ class Prepared:
         try:
             return self.variant.compiled(inputs, self.sizes, donate)
         except BaseException as error:
-            if donate is not None:  # what the cells held may be overwritten
-                self._poison(error)
+            if donate is not None:
+                self._give_back(inputs, error)
             raise
 
-    def _poison(self, error: BaseException) -> None:
-        replaced = {slot for _, slot in self.variant.replaced}
+    def _give_back(self, inputs: list[Buffer], error: BaseException) -> None:
+        """Cells hold what they held: a program that reports a fault has overwritten nothing. After any other failure
+        nothing is known of them."""
+        replaced = dict((slot, position) for position, slot in self.variant.replaced)
         for slot, aval, _ in self.variant.hidden:
             if slot in replaced:
-                slot.set(Var(aval, self.variant.device, buffer=Failure(error)))
+                kept = inputs[replaced[slot]] if isinstance(error, FireboxError) else Failure(error)
+                slot.set(Var(aval, self.variant.device, buffer=kept))
 
     def _add_hidden(self, inputs: list[Any]) -> bool:
         """Add what cells and random streams hold; tells whether derivatives flow through any of it."""

@@ -16,6 +16,7 @@ _PACKAGE = str(Path(__file__).parents[1]) + "/"
 _USED_DIRECTLY = (str(Path(__file__).parent) + "/", _PACKAGE + "dialects/nd/array.py")
 _LAYERS = str(Path(__file__).parent / "nn") + "/"
 _COMMANDS = str(Path(__file__).parent / "cli") + "/"
+_OPERATORS = {"getitem": "index", "truediv": "div", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"}
 _OUTSIDE, _WITHIN, _COMMAND = range(3)
 _places: dict[str, int] = {}
 

@@ -7,6 +7,7 @@ from firebox import dims
 from firebox.dialects.nd.base import lookup
 from firebox.errors import UserError
 from firebox.frontend.trace import STATE, CutVar, LeafVar, Var, record
+from firebox.runtime.memory import Buffer
 
 ALIGNMENT = 256
 """Bytes between the starts of two values in flat storage."""
@@ -22,7 +23,7 @@ class Slot:
         tracks: whether values keep their derivatives here (those of a gradient may have some).
     """
 
-    __slots__ = ("__weakref__", "_value", "grad", "is_flat", "position", "storage", "tracks")
+    __slots__ = ("__weakref__", "_before", "_value", "grad", "is_flat", "position", "storage", "tracks")
 
     def __init__(self, value: Var | None = None, tracks: bool = False) -> None:
         self.tracks = tracks
@@ -31,6 +32,7 @@ class Slot:
         self.is_flat: Storage | None = None
         self.position = 0
         self._value: Var | None = None
+        self._before: Var | None = None
         self._keep(value)
 
     @property
@@ -42,6 +44,7 @@ class Slot:
         """The value, as the current trace sees it."""
         current = STATE.trace
         if current is None:
+            STATE.report()
             return self._value if self.storage is None else self.storage.part(self)
         return current.read(self)
 
@@ -75,9 +78,17 @@ class Slot:
         self._value = None
 
     def _keep(self, value: Var | None) -> None:
-        self._value = value
+        before = self._before or self._value
+        self._value, self._before = value, None
         if value is not None and value.buffer is None:
             STATE.pending.append(weakref.ref(self))
+            if before is not None and type(before.buffer) is Buffer:
+                self._before = before
+
+    def take_before(self) -> Var | None:
+        """The last computed value before the pending one, for which the slot must go back if that fails; given once."""
+        before, self._before = self._before, None
+        return before
 
     def as_leaf(self, value: Var | None) -> Var | None:
         """The value as one that gradients are taken by, if this slot wants them; else as one that takes none."""

@@ -342,7 +342,13 @@ class State(threading.local):
 
     def __init__(self) -> None:
         self.pending: Pending = []
+        self.unreported: list[Exception] = []
         _pending[threading.current_thread()] = self.pending
+
+    def report(self) -> None:
+        """Raise the error of a program whose cells have gone back to what they held, unless it was raised before."""
+        if self.unreported:
+            raise self.unreported.pop(0)
 
     def others(self) -> Iterator[Pending]:
         """What other threads have pending; what is left by one that has ended is this one's from now on."""

@@ -15,7 +15,7 @@ from firebox.runtime.device import Device
 from firebox.runtime.image import CodeImage
 from firebox.runtime.memory import Buffer
 from firebox.runtime.program import THREADS, Program
-from firebox.runtime.status import Status, fault
+from firebox.runtime.status import INDEX_OUT_OF_RANGE, Status, fault
 from firebox.signature import Signature, TensorSpec
 
 _MAX_SIZES = 256  # remembered choices of dims
@@ -98,7 +98,7 @@ class Executable:
         if arena.nbytes == _SMALL_ARENA:
             self._arenas.append(arena)
         if status is not None:
-            raise self._fault(status)
+            raise self._fault(status, outputs)
         return outputs
 
     def bound(self, dims: Sequence[int] = ()) -> Callable[[Sequence[Buffer], Sequence[bool] | None], list[Buffer]]:
@@ -126,7 +126,7 @@ class Executable:
                 if arena.nbytes == _SMALL_ARENA:
                     self._arenas.append(arena)
             if status is not None:
-                raise self._fault(status)
+                raise self._fault(status, outputs)
             return outputs
 
         return call
@@ -206,10 +206,13 @@ class Executable:
             error = ShapeError("a size does not fit", op=program.op_name(guard.op), expected=guard, found=found)
             raise error.at(program.location(guard.op))
 
-    def _fault(self, status: Status) -> FireboxError:
-        """The error for a fault, named by its op and its source line."""
+    def _fault(self, status: Status, outputs: list[Buffer]) -> FireboxError:
+        """The error for a fault, named by its op and its source line; with the outputs if all kernels ran anyway."""
         program = self.program
-        return fault(status, program.op_name(status.op_id), program.location(status.op_id))
+        error = fault(status, program.op_name(status.op_id), program.location(status.op_id))
+        if status.code == INDEX_OUT_OF_RANGE and not program.aliases:  # else it ends before it overwrites an input
+            error.computed = outputs
+        return error
 
 
 def contiguous(array: Any) -> Array:

@@ -11,6 +11,7 @@ from firebox.errors import CompilerError, DeviceError, IndexRangeError, InputErr
 from firebox.runtime.dispatch import Executable
 from firebox.runtime.memory import POOL, Buffer
 from firebox.runtime.pool import get_num_threads, set_num_threads
+from firebox.runtime.program import Guard
 from tests.handmade import ADD, FOUR_INPUTS, LOOK_UP, add_image, empty_image, look_up_image
 from tests.programs import compiled, program
 
@@ -120,10 +121,19 @@ def test_a_fault_names_the_line_of_its_op(code: int, error: type[Exception]) -> 
     program.run_arrays({**arrays, "index": np.int64(1)})  # a fault does not stick
 
 
-def test_an_unmet_guard_is_quoted() -> None:
-    program = Executable(replace(LOOK_UP, guards=("b % 8 == 0",)), look_up_image(2))
-    with pytest.raises(ShapeError, match="b % 8 == 0"):
-        program.run_arrays({"table": np.zeros(4, np.float32), "index": np.int64(7)})
+def test_sizes_that_do_not_meet_a_guard_are_refused_before_the_call() -> None:
+    guarded = replace(ADD, guards=(Guard(ADD.inputs[0].shape[0], 2),), ops=("slice",), locations=("model.py:9",))
+    program = Executable(guarded, add_image())
+    with pytest.raises(ShapeError) as caught:
+        program.run([make(np.ones((1, 8), np.float32)), make(W)], [1])
+    assert str(caught.value).splitlines() == [
+        "slice: a size does not fit",
+        "  expected: b >= 2",
+        "  found:    b = 1",
+        "  at:       model.py:9",
+    ]
+    (y,) = program.run([make(np.ones((2, 8), np.float32)), make(W)], [2])
+    np.testing.assert_array_equal(read(y, (2, 8)), np.ones((2, 8)) + W)
 
 
 def test_a_missing_entry_is_an_error() -> None:

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from firebox import dims
 from firebox.dims import dim
 from firebox.dtypes import f32, i64
 from firebox.errors import ArtifactError
-from firebox.runtime.program import KernelInfo, Program
+from firebox.runtime.program import Guard, KernelInfo, Program
 from firebox.signature import TensorSpec
 
 B = dim("b")
@@ -19,9 +20,10 @@ PROGRAM = Program(
     dims=("b",),
     arena=B * 64 * dim("threads") + 128,
     aliases=((0, 0),),
-    guards=("b % 8 == 0",),
+    guards=(Guard(B, 8, 1),),
     entry="main",
     kernels=(KernelInfo("k0", "loops", ("nd.add", "nd.mul"), "model.py:3"),),
+    ops=("add", "mul"),
     locations=("model.py:3", "model.py:4"),
 )
 
@@ -48,6 +50,16 @@ def test_locations_can_be_taken_out() -> None:
 
 def test_the_signature_is_that_of_the_tensors() -> None:
     assert str(PROGRAM.signature) == "(x: f32[b, 8], index: i64[]) -> (y: f32[b, 8], loss: f32[])"
+
+
+def test_guards_say_which_sizes_fit() -> None:
+    assert PROGRAM.unmet({"b": 8}) is None
+    guard = PROGRAM.unmet({"b": 7})
+    assert guard is not None
+    assert (str(guard), guard.names) == ("b >= 8", ("b",))
+    assert (PROGRAM.op_name(guard.op), PROGRAM.location(guard.op)) == ("mul", "model.py:4")
+    assert (PROGRAM.op_name(9), PROGRAM.location(9)) == ("step", "")
+    assert not Guard(B, dims.mod(1, B)).holds({"b": 0})
 
 
 @pytest.mark.parametrize(
@@ -82,6 +94,12 @@ def test_the_signature_is_that_of_the_tensors() -> None:
         ("aliases", [[0, 1]]),
         ("aliases", [[True, 0]]),
         ("guards", [1]),
+        ("guards", [{"condition": "b >= 8"}]),
+        ("guards", [{"condition": "b >= 8", "op": "1"}]),
+        ("guards", [{"condition": "b % 8 == 0", "op": 1}]),
+        ("guards", [{"condition": "n >= 8", "op": 1}]),
+        ("guards", [{"condition": "b >= (", "op": 1}]),
+        ("ops", [3]),
         ("entry", "a b"),
         ("entry", "x" * 600),
         ("kernels", [{}]),

@@ -4,6 +4,7 @@
 a layer is written once. Everything here is one primitive or a few; bigger functions live in the frontend.
 """
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,7 +14,7 @@ from firebox import dims, dtypes
 from firebox.dialects.nd.aval import Aval, Shape
 from firebox.dialects.nd.base import lookup
 from firebox.dialects.nd.params import Literal
-from firebox.dims import DimLike
+from firebox.dims import Dim, DimLike
 from firebox.dtypes import DType, as_dtype, result_type
 from firebox.errors import DTypeError, IndexRangeError, ShapeError
 
@@ -104,7 +105,7 @@ class ArrayLike:
         """
         if axis is None:
             return tuple(range(self.rank))
-        given = (axis,) if isinstance(axis, int) else tuple(axis)
+        given = tuple(axis) if isinstance(axis, Sequence) and not isinstance(axis, str) else (axis,)
         found = tuple(sorted(normalize_axis(a, self.rank) for a in given))
         if len(set(found)) != len(found):
             raise ShapeError("an axis is named twice", found=given)
@@ -388,7 +389,7 @@ class ArrayLike:
     def reshape(self, *shape: Any) -> Self:
         """The same elements in row-major order under another shape; one dim may be -1."""
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        full = resolve_shape(self.shape, tuple(wanted))
+        full = resolve_shape(self.shape, as_sizes("reshape", wanted))
         return self if full == self.shape else self.one("reshape", self, shape=full)
 
     def flatten(self, start: int = 0, end: int = -1) -> Self:
@@ -418,7 +419,7 @@ class ArrayLike:
         return self.transpose(tuple(order))
 
     def broadcast_to(self, shape: Sequence[DimLike]) -> Self:
-        wanted = tuple(shape)
+        wanted = as_sizes("broadcast_to", shape)
         return self if wanted == self.shape else self.one("broadcast_to", self, shape=wanted)
 
     def expand_dims(self, axis: int) -> Self:
@@ -468,11 +469,26 @@ def normalize_axis(axis: int, rank: int) -> int:
     """A non-negative axis.
 
     Raises:
-        IndexRangeError: not in [-rank, rank).
+        IndexRangeError: not in [-rank, rank). DTypeError: not an integer.
     """
-    if not -rank <= axis < rank:
-        raise IndexRangeError("axis out of range", expected=f"-{rank} <= axis < {rank}", found=axis)
-    return axis % rank if rank else 0
+    if not hasattr(axis, "__index__"):
+        raise DTypeError("an axis must be an integer", expected="an int", found=repr(axis))
+    position = operator.index(axis)
+    if not -rank <= position < rank:
+        expected = f"-{rank} <= axis < {rank}" if rank else "no axis: the array is 0-d"
+        raise IndexRangeError("axis out of range", expected=expected, found=position)
+    return position % rank
+
+
+def as_sizes(op: str, shape: Sequence[Any]) -> Shape:
+    """Sizes as plain integers and dims; what counts as an integer elsewhere in Python does here.
+
+    Raises:
+        ShapeError: something that is neither.
+    """
+    if not all(isinstance(size, Dim) or hasattr(size, "__index__") for size in shape):
+        raise ShapeError("not a shape", op=op, expected="integers", found=tuple(shape))
+    return tuple(size if isinstance(size, Dim) else operator.index(size) for size in shape)
 
 
 def resolve_shape(old: Shape, new: Shape) -> Shape:
@@ -485,6 +501,8 @@ def resolve_shape(old: Shape, new: Shape) -> Shape:
     total = dims.product(old)
     if len(unknown) > 1:
         raise ShapeError("only one dim may be -1", op="reshape", found=new)
+    if any(isinstance(d, int) and d < -1 for d in new):
+        raise ShapeError("a size is negative", op="reshape", expected="sizes of 0 or more, or one -1", found=new)
     if unknown:
         rest = dims.product(d for d in new if d != -1)
         if rest == 0 or dims.mod(total, rest) != 0:

@@ -77,6 +77,9 @@ class NdOp(IRDLOperation):
     movement: ClassVar[bool] = False
     """Elements of the result are elements of the operand or a fill value, moved; nothing is computed."""
 
+    checks_indices: ClassVar[bool] = False
+    """It reads or writes where an operand says, and reports an index that is out of range while it runs."""
+
     splats: ClassVar[tuple[int, ...]] = ()
     """Operands that the op's own kernel takes as one number where all their elements are equal (kind opaque)."""
 

@@ -15,7 +15,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from firebox.dialects.nd.aval import DimsAttr, dtype_of, element_type
-from firebox.dtypes import as_dtype
+from firebox.dims import Dim
+from firebox.dtypes import DType, as_dtype
 from firebox.errors import FireboxError
 
 
@@ -85,25 +86,38 @@ class LiteralAttr(Data[Literal]):
 
 @dataclass(frozen=True)
 class Param:
-    """How one kind of parameter is spelled: `encode` to an attribute, `decode` back."""
+    """How one kind of parameter is spelled: `encode` to an attribute, `decode` back; `accepts` tells what it may be."""
 
     description: str
     encode: Callable[[Any], Attribute]
     decode: Callable[[Any], Any]
     attribute: type[Attribute]
+    accepts: Callable[[Any], bool]
+
+
+def _is(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+def _all(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, tuple | list) and all(isinstance(item, kinds) for item in value)
 
 
 def _encode_dtype(value: Any) -> Attribute:
     return element_type(as_dtype(value))
 
 
-INT = Param("an integer", lambda v: IntegerAttr(int(v), i64), lambda a: a.value.data, IntegerAttr)
-BOOL = Param("a bool", lambda v: IntegerAttr(int(v), i1), lambda a: bool(a.value.data), IntegerAttr)
-FLOAT = Param("a float", lambda v: FloatAttr(float(v), f64), lambda a: a.value.data, FloatAttr)
-TEXT = Param("a text", StringAttr, lambda a: a.data, StringAttr)
+INT = Param("an integer", lambda v: IntegerAttr(int(v), i64), lambda a: a.value.data, IntegerAttr, _is(int))
+BOOL = Param("a bool", lambda v: IntegerAttr(int(v), i1), lambda a: bool(a.value.data), IntegerAttr, _is(bool))
+FLOAT = Param("a float", lambda v: FloatAttr(float(v), f64), lambda a: a.value.data, FloatAttr, _is(int, float))
+TEXT = Param("a text", StringAttr, lambda a: a.data, StringAttr, _is(str))
 INTS = Param(
-    "integers", lambda v: DenseArrayBase.from_list(i64, list(v)), lambda a: tuple(a.get_values()), DenseArrayBase
+    "integers",
+    lambda v: DenseArrayBase.from_list(i64, list(v)),
+    lambda a: tuple(a.get_values()),
+    DenseArrayBase,
+    _all(int),
 )
-DIMS = Param("dims", lambda v: DimsAttr(tuple(v)), lambda a: a.data, DimsAttr)
-DTYPE = Param("an element type", _encode_dtype, dtype_of, TypeAttribute)
-LITERAL = Param("a literal", LiteralAttr, lambda a: a.data, LiteralAttr)
+DIMS = Param("dims", lambda v: DimsAttr(tuple(v)), lambda a: a.data, DimsAttr, _all(int, Dim))
+DTYPE = Param("an element type", _encode_dtype, dtype_of, TypeAttribute, _is(DType))
+LITERAL = Param("a literal", LiteralAttr, lambda a: a.data, LiteralAttr, _is(Literal))

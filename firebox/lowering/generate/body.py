@@ -17,7 +17,7 @@ from firebox.dialects.nd.aval import Shape, aval_of
 from firebox.dialects.nd.base import NdOp
 from firebox.dialects.nd.formula import Guard, Read
 from firebox.dims import DimLike, dim
-from firebox.dtypes import bool_, i64
+from firebox.dtypes import bool_, i32, i64, u32, u64
 from firebox.lowering.access import Index, formula_of, op_env, owner_op, substitute, substitute_guard
 from firebox.lowering.generate.addressing import Addressing, Lane, linear, split, strides_of
 from firebox.lowering.guards import op_id
@@ -33,6 +33,7 @@ class Body(Addressing):
         op_ids: the program's table of ops.
         known: members that have a value at the present point (row values, accumulators).
         stored: members that can be reloaded: value -> (memory, offset, home).
+        wide: indices from data that vectors of indices do not hold as they are.
     """
 
     def __init__(self, k: KernelBuilder, buffers: dict[SSAValue, Ref], op_ids: dict[str, int]) -> None:
@@ -41,6 +42,7 @@ class Body(Addressing):
         self.op_ids = op_ids
         self.known: dict[SSAValue, Val] = {}
         self.stored: dict[SSAValue, tuple[Ref, DimLike, Index]] = {}
+        self.wide: dict[DimLike, Val] = {}
         self._memo: dict[tuple[SSAValue, Index], Val] = {}
         self._fresh = 0
 
@@ -93,6 +95,8 @@ class Body(Addressing):
             self._fresh += 1
             fresh = f"w{self._fresh}"
             self.env[fresh] = self._narrow(value) if value.lanes > 1 else self.k.index(value)
+            if value.lanes > 1 and self._index_type() is i32 and value.dtype in (u32, i64, u64):
+                self.wide[dim(fresh)] = self.k.cast(value, i64)
             local[name] = dim(fresh)
 
     def read(self, op: NdOp, read: Read, env: dict[str, DimLike]) -> Val:
@@ -166,13 +170,14 @@ class Body(Addressing):
         k = self.k
         value = self.expression(index[position])
         size = self.expression(shape[position])
-        limit = self._narrow(size) if value.lanes > 1 else size
-        inside = k.and_(k.ge(value, 0), k.lt(value, limit))
+        whole = self.wide.get(index[position], value)
+        limit = k.cast(size, whole.dtype) if value.lanes > 1 else size
+        inside = k.and_(k.ge(whole, 0), k.lt(whole, limit))
         bad = k.not_(inside)
         if self.lane is not None and self.lane.mask is not None and bad.lanes > 1:
             bad = k.and_(bad, self.lane.mask)
         any_bad = k.reduce("or", bad)
-        k.if_(any_bad, lambda: k.fail(INDEX_FAULT, self.op_id(op), self._worst(value, bad), size))
+        k.if_(any_bad, lambda: k.fail(INDEX_FAULT, self.op_id(op), self._worst(whole, bad), size))
         zero = k.index(0) if value.lanes == 1 else k.const(0, value.dtype)
         self._fresh += 1
         name = f"w{self._fresh}"

@@ -55,6 +55,7 @@ class Gather(NdOp):
     name = "nd.gather"
     kind = Kind.MAP
     arity = 2
+    checks_indices = True
     params = {"axis": INT}
 
     @classmethod
@@ -149,6 +150,7 @@ class TakeAlongAxis(NdOp):
     name = "nd.take_along_axis"
     kind = Kind.MAP
     arity = 2
+    checks_indices = True
     params = {"axis": INT}
 
     @classmethod
@@ -237,6 +239,7 @@ class ScatterAdd(NdOp):
     kind = Kind.OPAQUE
     arity = 3
     splats = (0,)
+    checks_indices = True
     params = {"axis": INT}
 
     @classmethod
