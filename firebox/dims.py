@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from firebox.errors import UserError
 
@@ -65,7 +66,7 @@ class Dim:
 
     def __add__(self, other: "DimLike") -> "DimLike":
         if not isinstance(other, _SIZE):
-            return NotImplemented
+            return _refused(self, other)
         return _from_terms(_sum(_terms(self), _terms(other)))
 
     __radd__ = __add__
@@ -80,21 +81,26 @@ class Dim:
         return (-self) + other
 
     def __mul__(self, other: "DimLike") -> "DimLike":
-        return multiply(self, other) if isinstance(other, _SIZE) else NotImplemented
+        return multiply(self, other) if isinstance(other, _SIZE) else _refused(self, other)
 
     __rmul__ = __mul__
 
     def __floordiv__(self, other: "DimLike") -> "DimLike":
-        return floordiv(self, other) if isinstance(other, _SIZE) else NotImplemented
+        return floordiv(self, other) if isinstance(other, _SIZE) else _refused(self, other)
 
     def __rfloordiv__(self, other: int) -> "DimLike":
-        return floordiv(other, self) if isinstance(other, _SIZE) else NotImplemented
+        return floordiv(other, self) if isinstance(other, _SIZE) else _refused(self, other)
 
     def __mod__(self, other: "DimLike") -> "DimLike":
-        return mod(self, other) if isinstance(other, _SIZE) else NotImplemented
+        return mod(self, other) if isinstance(other, _SIZE) else _refused(self, other)
 
     def __rmod__(self, other: int) -> "DimLike":
-        return mod(other, self) if isinstance(other, _SIZE) else NotImplemented
+        return mod(other, self) if isinstance(other, _SIZE) else _refused(self, other)
+
+    def __truediv__(self, other: object) -> Any:
+        return _refused(self, other, isinstance(other, int))
+
+    __rtruediv__ = __pow__ = __truediv__
 
     def __ge__(self, other: "DimLike") -> bool:
         return _at_least(self, other, f"{self} >= {other}")
@@ -125,6 +131,18 @@ class Dim:
 
 DimLike = int | Dim
 _SIZE = (int, Dim)
+
+
+def _refused(size: Dim, other: object, always: bool = False) -> Any:
+    """What an operator gives for something that is no size: others may know what to do with it, floats do not.
+
+    Raises:
+        UserError: the other operand is a float.
+    """
+    if not always and not isinstance(other, float):
+        return NotImplemented
+    hint = "calculate with a tensor beside it, as in x.sum() / x.shape[0]"
+    raise UserError("a size is known only when the program runs", found=f"{size} and {other!r}", hint=hint)
 
 
 def _at_least(a: DimLike, b: DimLike, text: str) -> bool:

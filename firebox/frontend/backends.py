@@ -20,6 +20,17 @@ Compiled = Callable[[Sequence[Buffer], Sequence[int], Sequence[bool] | None], li
 """Inputs (those of the plan, then the dynamic slots), values of the symbolic dims, which inputs may be overwritten."""
 
 
+Bound = Callable[[Sequence[Buffer], Sequence[bool] | None], list[Buffer]]
+"""`Compiled` for given sizes."""
+
+
+def bind(compiled: Compiled, sizes: Sequence[int]) -> Bound:
+    """The calls of a program with these sizes, which the caller has checked."""
+    if isinstance(compiled, Executable):
+        return compiled.bound(sizes)
+    return lambda inputs, donate: compiled(inputs, sizes, donate)
+
+
 class Backend(Protocol):
     """Compiles plans for one device."""
 
@@ -49,7 +60,7 @@ class NativeBackend:
         except FireboxError as error:
             raise _located(error, lines) from None
         here = replace(program, locations=tuple(_line(text, lines) for text in program.locations))
-        return Executable(here, image, self.device).run
+        return Executable(here, image, self.device)
 
     def _find(self, plan: Plan, dynamic: Collection[int]) -> tuple[Program, CodeImage]:
         target, options = self.device.target, self.options

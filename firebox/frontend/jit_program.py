@@ -9,7 +9,7 @@ from firebox.dialects.nd.aval import Aval
 from firebox.dims import DimLike
 from firebox.errors import FireboxError
 from firebox.frontend import execute, tree
-from firebox.frontend.backends import backend_of
+from firebox.frontend.backends import backend_of, bind
 from firebox.frontend.entries import intern
 from firebox.frontend.jit_trace import TracedFunction
 from firebox.frontend.stats import COUNTERS
@@ -89,11 +89,12 @@ class Prepared:
         avals: types of the outputs for these sizes.
     """
 
-    __slots__ = ("avals", "sizes", "variant")
+    __slots__ = ("_call", "avals", "sizes", "variant")
 
     def __init__(self, variant: Variant, sizes: Sequence[int]) -> None:
         self.variant = variant
         self.sizes = tuple(sizes)
+        self._call = bind(variant.compiled, self.sizes)
         env = dict(zip(variant.dims, sizes, strict=True))
         self.avals = [
             intern(Aval(v.aval.dtype, tuple(dims.evaluate(d, env) for d in v.aval.shape)))
@@ -132,7 +133,7 @@ class Prepared:
 
     def _run(self, inputs: list[Buffer], donate: list[bool] | None) -> list[Buffer]:
         try:
-            return self.variant.compiled(inputs, self.sizes, donate)
+            return self._call(inputs, donate)
         except BaseException as error:
             if donate is not None:
                 self._give_back(inputs, error)

@@ -10,6 +10,7 @@ from firebox import dims, dtypes
 from firebox.dialects.nd.array import ArrayLike, Scalar
 from firebox.dialects.nd.aval import Aval, Shape
 from firebox.dialects.nd.base import NdOp, lookup
+from firebox.dims import Dim
 from firebox.dtypes import DType, as_dtype, f32, result_type
 from firebox.errors import DTypeError, ShapeError, TraceError, UserError
 from firebox.frontend import backward, execute, indexing, values
@@ -106,6 +107,8 @@ class Tensor(Methods):
             return scalar_var(value, dtype if dtype.is_float else dtypes.f32)
         if isinstance(value, np.ndarray | np.generic):
             return as_tensor(value, self.device)._var
+        if isinstance(value, Dim):
+            return self.size_of(value)._var
         raise DTypeError("not an operand", expected="a tensor, a number or a NumPy array", found=type(value).__name__)
 
     def _as_operand(self, value: Any) -> Any:

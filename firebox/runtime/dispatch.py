@@ -101,6 +101,8 @@ class Executable:
             raise self._fault(status, outputs)
         return outputs
 
+    __call__ = run
+
     def bound(self, dims: Sequence[int] = ()) -> Callable[[Sequence[Buffer], Sequence[bool] | None], list[Buffer]]:
         """`run` for given dims, for callers who know that their inputs have the right sizes: nothing is checked.
 

@@ -86,6 +86,8 @@ class ArrayLike:
             return self.literal(value, dtypes.i64 if self.dtype.is_bool else self.dtype)
         if isinstance(value, float):
             return self.literal(value, self.dtype if self.dtype.is_float else dtypes.f32)
+        if isinstance(value, Dim):
+            return self.size_of(value)
         raise DTypeError("not an operand", expected="an array or a number", found=type(value).__name__)
 
     def _binary(self, name: str, other: Any, swap: bool = False) -> Self:
