@@ -63,6 +63,7 @@ _BY_MODULE: dict[str, str] = {
         transpose trunc unsqueeze
     """,
 }
+_FUNCTIONS = "firebox.frontend.functions"
 _RENAMED = {"cat": ("firebox.frontend.functions.shape", "concat")}
 _DTYPES = """bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64"""
 _SUBMODULES = {
@@ -86,6 +87,8 @@ def __getattr__(name: str) -> Any:
     elif name in _WHERE:
         module, attribute = _WHERE[name]
         value = getattr(importlib.import_module(module), attribute) if attribute else _dtype(name)
+        if module.startswith(_FUNCTIONS):
+            value = importlib.import_module(f"{_FUNCTIONS}.accept").accepting(value)
     else:
         raise AttributeError(f"module 'firebox' has no attribute {name!r}")
     globals()[name] = value

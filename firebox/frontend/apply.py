@@ -25,6 +25,8 @@ def apply(op: type[NdOp] | str, *operands: Any, **params: Any) -> Any:
         ShapeError, DTypeError: the op does not take such operands.
     """
     cls = _find(op) if isinstance(op, str) else op
+    if not (isinstance(cls, type) and issubclass(cls, NdOp)):
+        raise UserError("not an op", op="apply", expected="the full name or the class of an op", found=repr(op))
     _check(cls, operands, params)
     results = tuple(wrap(v) for v in record(cls, [t._var for t in _as_tensors(operands)], params))
     return results[0] if len(results) == 1 else results

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from firebox import dtypes
 from firebox.dialects.nd.array import ArrayLike
 from firebox.dialects.nd.base import lookup
@@ -97,9 +99,13 @@ def arange(
     Floats are computed in f64 as ``start + k * step`` and rounded once.
 
     Raises:
-        UserError: ``step`` is 0.
+        UserError: ``step`` is 0, or something is no finite number.
     """
     first, last = (0, start) if stop is None else (start, stop)
+    for value in (first, last, step):
+        is_number = isinstance(value, int | float | np.integer | np.floating)
+        if not isinstance(value, Dim) and not (is_number and math.isfinite(value)):
+            raise UserError("not a range", op="arange", expected="finite numbers", found=repr(value))
     if step == 0:
         raise UserError("the step is 0", op="arange", expected="a step other than 0")
     integers = not any(isinstance(v, float) for v in (first, last, step))

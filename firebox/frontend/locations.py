@@ -16,6 +16,9 @@ _PACKAGE = str(Path(__file__).parents[1]) + "/"
 _USED_DIRECTLY = (str(Path(__file__).parent) + "/", _PACKAGE + "dialects/nd/array.py")
 _LAYERS = str(Path(__file__).parent / "nn") + "/"
 _COMMANDS = str(Path(__file__).parent / "cli") + "/"
+_WRAPPERS = ("public", "recorded")
+"""Functions inside decorators, which hold what they decorate as ``function``."""
+
 _OPERATORS = {"getitem": "index", "truediv": "div", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"}
 _OUTSIDE, _WITHIN, _COMMAND = range(3)
 _places: dict[str, int] = {}
@@ -90,10 +93,13 @@ def here() -> tuple[str, str]:
 
 def _called(frame: FrameType | None) -> str:
     """The name of a function of ours as users write it; that of its class for what makes or calls an object."""
-    name = "" if frame is None else frame.f_code.co_name
+    if frame is None:
+        return ""
+    name = frame.f_code.co_name
     if name in ("__init__", "__call__"):
-        assert frame is not None
         return type(frame.f_locals.get("self")).__name__
+    if name in _WRAPPERS:
+        return str(frame.f_locals["function"].__name__)
     if not name.startswith("__"):
         return name.strip("_<>").replace("lambda", "")
     plain = name.strip("_")

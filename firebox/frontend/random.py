@@ -5,6 +5,7 @@ The seed and the base position are an input of a program; positions within it ar
 """
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,7 +46,9 @@ class Generator:
 
     def manual_seed(self, seed: int) -> "Generator":
         """Start the stream of a seed from its beginning."""
-        self.seed = int(seed) & _MASK
+        if not hasattr(seed, "__index__"):
+            raise DTypeError("not a seed", op="manual_seed", expected="an int", found=repr(seed))
+        self.seed = operator.index(seed) & _MASK
         self._base = 0
         self._used = 0
         self._epoch = -1
@@ -107,7 +110,7 @@ def manual_seed(seed: int) -> Generator:
 
 def bits(shape: Sequence[DimLike], device: object = None, generator: Generator | None = None) -> Tensor:
     """32 random bits for each element, as u32."""
-    sizes = as_shape((tuple(shape),))
+    sizes = as_shape((shape,))
     size = dims.product(sizes)
     blocks = -(-size // _LANES) if isinstance(size, int) else _SYMBOLIC_BLOCKS
     where = as_device(device)
@@ -143,7 +146,7 @@ def uniform(
     generator: Generator | None = None,
 ) -> Tensor:
     """Evenly distributed over [low, high), in steps of 2^-24 of the range for f32; rounding may give ``high``."""
-    unit = _unit(as_shape((tuple(shape),)), _float("uniform", dtype), device, generator)
+    unit = _unit(as_shape((shape,)), _float("uniform", dtype), device, generator)
     if isinstance(low, int | float) and isinstance(high, int | float):
         return unit if (low, high) == (0, 1) else unit * float(high - low) + float(low)
     return unit.__mul__(high - low).__add__(low)
@@ -159,7 +162,7 @@ def normal(
 ) -> Tensor:
     """Normally distributed, by Box and Muller: sqrt(-2 ln u) cos(2 pi v) with u in (0, 1] of 24 bits (53 for f64)."""
     kind = _float("normal", dtype)
-    sizes = as_shape((tuple(shape),))
+    sizes = as_shape((shape,))
     compute = kind.compute
     pair = _unit((2, *sizes), compute, device, generator)
     u, v = (pair.slice((k,) + (0,) * len(sizes), (k + 1, *sizes)).reshape(sizes) for k in (0, 1))

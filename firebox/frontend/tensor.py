@@ -438,9 +438,21 @@ def from_dlpack(x: Any, device: object = None) -> Tensor:
     Raises:
         DTypeError: an element type that tensors do not have.
     """
-    return wrap(values.of_array(np.from_dlpack(x), as_device(device), copy=False))
+    try:
+        array = np.from_dlpack(x)
+    except (AttributeError, TypeError, BufferError, RuntimeError) as error:
+        expected = "an array in the memory of the CPU"
+        raise DTypeError(f"no such exchange: {error}", expected=expected, found=type(x).__name__) from None
+    return wrap(values.of_array(array, as_device(device), copy=False))
 
 
 def from_numpy(array: Array, device: object = None) -> Tensor:
-    """A tensor over a C-contiguous array's memory, without a copy; the array must not be written any more."""
+    """A tensor over a C-contiguous array's memory, without a copy; the array must not be written any more.
+
+    Raises:
+        DTypeError: not an array, or of an element type that tensors do not have.
+    """
+    if not isinstance(array, np.ndarray):
+        found = type(array).__name__
+        raise DTypeError("not a NumPy array", expected="an ndarray", found=found, hint="use fb.tensor")
     return wrap(values.of_array(array, as_device(device), copy=False))

@@ -81,6 +81,8 @@ class ScalarVar(Var):
 
 _scalars: dict[tuple[Any, DType], ScalarVar] = {}
 _MAX_SCALARS = 4096
+_NUMBERS = "biufV"
+"""NumPy's kinds of bools, integers, floats, and of what ml_dtypes adds."""
 
 
 def scalar_var(value: Any, dtype: DType) -> ScalarVar:
@@ -100,8 +102,13 @@ def scalar_var(value: Any, dtype: DType) -> ScalarVar:
             raise DTypeError(f"the number is not in the range of {dtype.name}", expected=expected, found=value)
     if len(_scalars) >= _MAX_SCALARS:
         _scalars.clear()
-    with np.errstate(all="ignore"):
-        data = np.asarray(value).astype(dtype.numpy).tobytes()
+    try:
+        with np.errstate(all="ignore"):
+            array = np.asarray(float(value) if dtype.is_float and isinstance(value, int) else value)
+            data = array.astype(dtype.numpy, casting="unsafe" if array.dtype.kind in _NUMBERS else "safe").tobytes()
+    except (TypeError, ValueError, OverflowError):
+        found = f"{type(value).__name__}: {str(value)[:40]}"
+        raise DTypeError(f"not a number of type {dtype.name}", expected="a bool, int or float", found=found) from None
     var = _scalars[key] = ScalarVar(intern(Aval(dtype, ())), data)  # type: ignore[index]
     return var
 

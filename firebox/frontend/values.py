@@ -18,6 +18,7 @@ from firebox.runtime.device import Device
 from firebox.runtime.memory import POOL, Buffer
 
 Array = npt.NDArray[Any]
+_NO_NUMBERS = "OSUMmc"  # NumPy's kinds of objects, texts, times and complex numbers
 
 
 def static_shape(aval: Aval) -> tuple[int, ...]:
@@ -72,8 +73,12 @@ def of_data(data: Any, device: Device, copy: bool = True, floats: DType = dtypes
         array = np.asarray(_plain(data))
     except ValueError as error:
         raise ShapeError("nested lists of different lengths", op="tensor", found=str(error)) from error
+    if array.dtype.kind in _NO_NUMBERS:
+        expected = "bools, integers of at most 64 bits, floats, nested lists or arrays of these"
+        raise DTypeError("no data of a tensor", expected=expected, found=f"{type(data).__name__} of {array.dtype}")
     if array.dtype == np.float64 and not hasattr(data, "__array__"):
-        array = array.astype(floats.numpy)
+        with np.errstate(over="ignore"):
+            array = array.astype(floats.numpy)
     return of_array(array, device, copy=True)
 
 
@@ -88,7 +93,8 @@ def _of_number(value: bool | int | float, device: Device) -> Var:
     if isinstance(value, bool):
         dtype, data = dtypes.bool_, struct.pack("?", value)
     elif isinstance(value, float):
-        dtype, data = dtypes.f32, np.float32(value).tobytes()
+        with np.errstate(over="ignore"):
+            dtype, data = dtypes.f32, np.float32(value).tobytes()
     elif -(1 << 63) <= value < 1 << 63:
         dtype, data = dtypes.i64, struct.pack("<q", value)
     else:

@@ -51,6 +51,7 @@ def fans(shape: Sequence[int]) -> tuple[int, int]:
 
 def fan_uniform(shape: Sequence[int], fan_in: int, dtype: object = None, device: object = None) -> Tensor:
     """Uniform in +-1/sqrt(fan_in); PyTorch's default for biases."""
+    creation.as_shape((tuple(shape),))
     bound = 1.0 / math.sqrt(fan_in) if fan_in else 0.0
     return uniform(shape, -bound, bound, dtype, device)
 
@@ -63,6 +64,7 @@ def kaiming_uniform(
     gain: float = 1.0 / math.sqrt(3.0),
 ) -> Tensor:
     """Uniform in +-gain * sqrt(3 / fan_in) (He et al. 2015); the default gain is that of PyTorch's Linear and Conv."""
+    creation.as_shape((tuple(shape),))
     fan = fan_in if fan_in is not None else fans(shape)[0]
     bound = gain * math.sqrt(3.0 / fan) if fan else 0.0
     return uniform(shape, -bound, bound, dtype, device)
@@ -76,6 +78,7 @@ def kaiming_normal(
     gain: float = math.sqrt(2.0),
 ) -> Tensor:
     """N(0, gain^2 / fan_in) (He et al. 2015); the default gain is that for relu."""
+    creation.as_shape((tuple(shape),))
     fan = fan_in if fan_in is not None else fans(shape)[0]
     return normal(shape, 0.0, gain / math.sqrt(fan) if fan else 0.0, dtype, device)
 
