@@ -16,7 +16,7 @@ def describe() -> dict[str, str]:
         "processor": f"{_processor()}, {' '.join(features)}",
         "CPUs": f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}{_virtual()}",
         "memory": _memory(),
-        "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}, {platform.machine()}",
         "load before": " ".join(f"{value:.2f}" for value in os.getloadavg()),
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
         **{name: version for name in LIBRARIES if (version := _version(name))},
