@@ -10,7 +10,7 @@ from firebox.frontend import tree
 from firebox.frontend.creation import zeros_like
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
 from firebox.frontend.trace import Var
-from firebox.frontend.traced import Traced, avals_of, placeholder, region_results
+from firebox.frontend.traced import Traced, avals_of, check_callable, placeholder, region_results
 from firebox.frontend.tree import TreeDef
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -18,6 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def checkpoint(function: F) -> F:
     """The same function, whose inside a derivative computes again instead of keeping it in memory."""
+    check_callable("checkpoint", function)
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

@@ -27,6 +27,7 @@ from firebox.frontend.jit_program import MissError, Prepared, Variant
 from firebox.frontend.jit_trace import trace_function
 from firebox.frontend.tensor import Tensor
 from firebox.frontend.trace import STATE, Var
+from firebox.frontend.traced import check_callable
 from firebox.frontend.tree import TreeDef
 from firebox.runtime.device import Device
 
@@ -272,4 +273,5 @@ def jit(
     """
     if function is None:
         return lambda f: Jitted(f, static_argnums, static_argnames, dims)
+    check_callable("jit", function)
     return Jitted(function, static_argnums, static_argnames, dims)

@@ -101,7 +101,8 @@ def _called(frame: FrameType | None) -> str:
     if name in _WRAPPERS:
         return str(frame.f_locals["function"].__name__)
     if not name.startswith("__"):
-        return name.strip("_<>").replace("lambda", "")
+        outer = frame.f_code.co_qualname.partition(".<locals>")[0]  # a function inside ours has no name for a user
+        return outer.rpartition(".")[2].strip("_<>")
     plain = name.strip("_")
     swapped = plain.startswith("r") and (hasattr(operator, plain[1:]) or hasattr(operator, f"{plain[1:]}_"))
     plain = plain[1:] if swapped else plain

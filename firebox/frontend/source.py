@@ -16,7 +16,7 @@ from xdsl.dialects.func import FuncOp
 from firebox import dims
 from firebox.dialects.nd.aval import Aval, aval_of
 from firebox.errors import UserError
-from firebox.frontend import irtext
+from firebox.frontend import irtext, tree
 from firebox.frontend.build import build
 from firebox.frontend.cells import Cell
 from firebox.frontend.execute import buffer_of
@@ -104,7 +104,9 @@ def trace(function: Callable[..., Any], inputs: Inputs, weights: Weights = None,
     if weights is not None:
         _load(function, weights)
     leaves = [Aval(spec.dtype, spec.shape) for spec in signature.inputs]
-    traced = trace_function(function, _structure(function, signature), leaves, Device("cpu"))
+    structure = _structure(function, signature)
+    _check_call(function, structure, signature)
+    traced = trace_function(function, structure, leaves, Device("cpu"))
     forbid_writes(traced, "compile")
     forbid_draws(traced, "compile")
     found = _weights(function, traced, {spec.name for spec in signature.inputs})
@@ -112,6 +114,26 @@ def trace(function: Callable[..., Any], inputs: Inputs, weights: Weights = None,
     module = build(traced.plan, (), names)
     outputs = tuple(_output(path, traced, position) for position, path in enumerate(_paths(traced)))
     return Source(title, module, Signature(signature.inputs, outputs, signature.ranges), found)
+
+
+def _check_call(function: Callable[..., Any], structure: TreeDef, signature: Signature) -> None:
+    """Raises UserError unless the function can be called with these inputs."""
+    args, kwargs = tree.unflatten(structure, list(signature.inputs))
+    target = inspect.signature(_target(function))
+    try:
+        target.bind(*args, **kwargs)
+    except TypeError as error:
+        found = "; ".join(map(str, signature.inputs)) or "no inputs"
+        raise UserError(
+            f"the inputs are not the arguments of the function: {error}",
+            op="compile",
+            expected=f"inputs for {target}",
+            found=found,
+        ) from None
+
+
+def _target(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function.forward if isinstance(function, Module) else function
 
 
 def _load(function: Callable[..., Any], weights: Weights) -> None:
@@ -123,10 +145,9 @@ def _load(function: Callable[..., Any], weights: Weights) -> None:
 def _structure(function: Callable[..., Any], signature: Signature) -> TreeDef:
     """The structure of (args, kwargs): by position, unless the inputs are parameters by name in another order."""
     names = tuple(spec.name for spec in signature.inputs)
-    target = function.forward if isinstance(function, Module) else function
     known = [
         name
-        for name, parameter in inspect.signature(target).parameters.items()
+        for name, parameter in inspect.signature(_target(function)).parameters.items()
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     ]
     leaves = (LEAF,) * len(names)

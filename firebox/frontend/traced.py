@@ -119,6 +119,12 @@ class Arguments:
         return [tree.unflatten(s, list(itertools.islice(position, s.size))) for s in self.structures]
 
 
+def check_callable(op: str, function: object) -> None:
+    """Raises DTypeError unless it can be called."""
+    if not callable(function):
+        raise DTypeError("not a function", op=op, expected="something to call", found=repr(function)[:80])
+
+
 def region_results(
     op: Any, operands: Sequence[Var], params: dict[str, Any], results: Sequence[Aval], *traced: Region
 ) -> list[Var]:

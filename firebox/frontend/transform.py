@@ -12,7 +12,15 @@ from firebox.frontend import tree
 from firebox.frontend.creation import eye, zeros_like
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
 from firebox.frontend.trace import STATE, CallNode, Region, Var, record, record_region, scalar_var
-from firebox.frontend.traced import Arguments, Traced, avals_of, device_of, placeholder, region_results
+from firebox.frontend.traced import (
+    Arguments,
+    Traced,
+    avals_of,
+    check_callable,
+    device_of,
+    placeholder,
+    region_results,
+)
 from firebox.frontend.tree import TreeDef
 from firebox.frontend.values import static_shape
 
@@ -31,6 +39,7 @@ def value_and_grad(
     Raises:
         DTypeError: by or of something that is not floating. ShapeError: the value has more than one element.
     """
+    check_callable("grad", function)
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
     @functools.wraps(function)
@@ -42,6 +51,8 @@ def value_and_grad(
 
         def call() -> Any:
             result = given.call(function, places, kwargs)
+            if has_aux and not (isinstance(result, tuple) and len(result) == 2):
+                raise UserError("no pair", op="grad", expected="(value, aux), as has_aux says", found=repr(result)[:80])
             loss, aux = result if has_aux else (result, None)
             return _scalar(loss), aux
 
@@ -183,8 +194,9 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
     Random numbers drawn inside are the same for every slice. Cells cannot be written inside.
 
     Raises:
-        ShapeError: the mapped axes differ in size. UserError: nothing is mapped.
+        ShapeError: the mapped axes differ in size, or there is no such axis. UserError: nothing is mapped.
     """
+    check_callable("vmap", function)
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -209,7 +221,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         traced = Traced(lambda: function(*tree.unflatten(structure, filled), **kwargs), places, "vmap")
         traced.forbid_writes()
         positions = tree.broadcast_prefix(out_axes, traced.structure, "out_axes")
-        outs = [a % (v.aval.rank + 1) for a, v in zip(positions, traced.outputs, strict=True)]
+        outs = [_place(v.aval, a) for a, v in zip(positions, traced.outputs, strict=True)]
         avals = [_with(v.aval, k, size) for v, k in zip(traced.outputs, outs, strict=True)]
         params = {"in_axes": tuple(normal), "out_axes": tuple(outs), "size": (size,)}
         return traced.finish(region_results(VmapOp, operands, params, avals, traced.region))
@@ -217,8 +229,16 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
     return wrapped
 
 
-def _axis(value: Tensor, axis: int) -> int:
-    if not -value.rank <= axis < value.rank:
+def _place(aval: Aval, axis: Any) -> int:
+    """Where the mapped axis goes in a result."""
+    rank = aval.rank + 1
+    if not isinstance(axis, int) or not -rank <= axis < rank:
+        raise ShapeError("no such place", op="vmap", expected=f"out_axes from -{rank} to {rank - 1}", found=repr(axis))
+    return axis % rank
+
+
+def _axis(value: Tensor, axis: Any) -> int:
+    if not isinstance(axis, int) or not -value.rank <= axis < value.rank:
         expected = f"an axis of {value.aval}"
         raise ShapeError(
             "no such axis to map over", op="vmap", expected=expected, found=axis, hint="in_axes=None for it"

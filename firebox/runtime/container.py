@@ -53,6 +53,8 @@ def write(path: str | os.PathLike[str], sections: Mapping[str, Chunks]) -> None:
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "No such directory", str(target.parent))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "Is a directory", str(target))
     rows, head = _plan(sections)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{next(_numbers)}")
     try:
@@ -64,9 +66,11 @@ def write(path: str | os.PathLike[str], sections: Mapping[str, Chunks]) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError):  # nobody knows the temporary file
+            raise type(error)(error.errno, error.strerror, str(target)) from None
         raise
 
 

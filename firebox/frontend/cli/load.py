@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from firebox.errors import FireboxError, UserError
 from firebox.frontend.cli.main import UsageError
 
 _PACKAGE = str(Path(__file__).parents[2])
+_LIBRARIES = tuple(sysconfig.get_path(name) + "/" for name in ("stdlib", "platlib", "purelib"))
 
 
 def load_object(text: str) -> tuple[Callable[..., Any], str]:
@@ -44,6 +46,7 @@ def load_object(text: str) -> tuple[Callable[..., Any], str]:
 def _import(place: str) -> ModuleType:
     if not place.endswith(".py"):
         sys.path.insert(0, str(Path.cwd()))
+        _check_module(place)
         module: ModuleType = run_user_code(lambda: importlib.import_module(place))
         return module
     path = Path(place).absolute()
@@ -58,6 +61,17 @@ def _import(place: str) -> ModuleType:
     loader = spec.loader
     run_user_code(lambda: loader.exec_module(module))
     return module
+
+
+def _check_module(name: str) -> None:
+    try:
+        found = run_user_code(lambda: importlib.util.find_spec(name))  # imports the packages around it
+    except UserError as error:
+        if not isinstance(error.__cause__, ModuleNotFoundError):
+            raise
+        found = None
+    if found is None:
+        raise UsageError("no such module", expected="file.py:NAME or package.module:NAME", found=name)
 
 
 def _takes_arguments(function: Callable[..., Any]) -> bool:
@@ -78,10 +92,19 @@ def run_user_code(call: Callable[[], Any]) -> Any:
     except FireboxError:
         raise
     except SyntaxError as error:
-        raise UserError(f"SyntaxError: {error.msg}").at(f"{error.filename}:{error.lineno}") from None
+        where = f"{error.filename}:{error.lineno}" if error.filename else ""
+        raise UserError(f"SyntaxError: {error.msg}").at(where) from error
+    except SystemExit as error:
+        raise UserError("the code ends the process", found=f"SystemExit({error.code!r})").at(_place(error)) from error
     except Exception as error:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
-        if frames[-1].filename.startswith(_PACKAGE):
+        where = _place(error)
+        if where.startswith(_PACKAGE):
             raise  # a defect of ours
-        where = f"{frames[-1].filename}:{frames[-1].lineno}"
-        raise UserError(f"{type(error).__name__}: {error}").at(where) from None
+        raise UserError(f"{type(error).__name__}: {error}").at(where) from error
+
+
+def _place(error: BaseException) -> str:
+    """``file:line`` of the innermost frame that is neither Python's own nor an installed package's."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or frames
+    return f"{own[-1].filename}:{own[-1].lineno}"

@@ -61,6 +61,9 @@ def _guarded(name: str, arguments: list[str]) -> int:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         _say(f"firebox {name}: error: {what}")
         return FAILURE
+    except MemoryError as error:
+        _say(f"firebox {name}: error: out of memory: {error}")
+        return FAILURE
     except KeyboardInterrupt:
         _say(f"firebox {name}: interrupted")
         return INTERRUPTED

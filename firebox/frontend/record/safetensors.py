@@ -46,14 +46,15 @@ def load(path: str | os.PathLike[str]) -> dict[str, Array]:
     """The arrays of a file by name, read-only.
 
     Raises:
-        InputError: no such file, not a safetensors file, or an element type that tensors do not have.
+        InputError: it cannot be read, is no safetensors file, or has an element type that tensors do not have.
         UserError: safetensors is not installed.
     """
     library = _library()
     try:
         entries = library.deserialize(Path(path).read_bytes())
-    except FileNotFoundError:
-        raise InputError("no such file", op="load", found=str(path)) from None
+    except OSError as error:
+        why = "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+        raise InputError(why, op="load", found=str(path)) from None
     except library.SafetensorError as error:
         raise InputError("not a safetensors file", op="load", found=f"{path}: {error}") from None
     return {name: _array(name, entry) for name, entry in sorted(entries, key=lambda pair: cast(str, pair[0]))}

@@ -64,19 +64,6 @@ def split(expression: DimLike, name: str) -> tuple[DimLike, DimLike | None]:
     return rest, coefficient
 
 
-def _never_negative(expression: DimLike) -> bool:
-    """No coefficient is negative, and names stand for non-negative integers."""
-    if isinstance(expression, int):
-        return expression >= 0
-    return all(c >= 0 and all(_atom_is_natural(a) for a in m) for m, c in expression.terms)
-
-
-def _atom_is_natural(atom: dims.Atom) -> bool:
-    if isinstance(atom, str):
-        return True
-    return atom.function == "mod" or (_never_negative(atom.lhs) and _never_negative(atom.rhs))
-
-
 class Addressing:
     """Evaluation of index expressions.
 
@@ -181,7 +168,7 @@ class Addressing:
         function = getattr(self.k, atom.function)
         if not isinstance(atom.rhs, int):
             return function(a, self._operand(atom.rhs))  # type: ignore[no-any-return]
-        if atom.function in ("min", "max") or not _never_negative(atom.lhs):
+        if atom.function in ("min", "max") or not dims.never_negative(atom.lhs):
             return function(a, atom.rhs)  # type: ignore[no-any-return]
         unsigned = u64 if a.dtype is i64 else u32  # so that division by a power of two is a shift
         return self.k.bitcast(function(self.k.bitcast(a, unsigned), atom.rhs), a.dtype)
