@@ -52,7 +52,7 @@ def module_name(path: Path) -> str:
 def room_of(module: str) -> str:
     """The room of a module named relative to ``firebox``; empty for the package's own ``__init__`` and ``__main__``."""
     head = module.partition(".")[0]
-    return "leaf" if module in LEAVES else "" if module == "__main__" else head
+    return "leaf" if head in LEAVES else "" if module == "__main__" else head
 
 
 def imports(path: Path) -> Iterator[Import]:

@@ -15,6 +15,7 @@ from firebox import dims
 from firebox.dialects.nd.aval import Aval
 from firebox.errors import CompilerError, FireboxError, TraceError
 from firebox.frontend.backends import Compiled, backend_of
+from firebox.frontend.faults import unaffected
 from firebox.frontend.plan import Key, Plan, Planner
 from firebox.frontend.stats import COUNTERS
 from firebox.frontend.trace import STATE, Failure, LeafVar, Node, Pending, ScalarVar, Var
@@ -208,9 +209,9 @@ def _fail(outputs: list[list[Var]], error: BaseException) -> None:
 
 def _run_program(device: Device, outputs: list[list[Var]]) -> None:
     plan = Planner().make([group[0] for group in outputs])
-    compiled, dynamic = _find(device, plan)
+    variant = _find(device, plan)
     inputs = [cast(Buffer, v.buffer) for v in plan.inputs]
-    inputs += [scalar_buffer(plan.slots[k]) for k in dynamic]
+    inputs += [scalar_buffer(plan.slots[k]) for k in variant.dynamic]
     before = _values_before(outputs, inputs)
     COUNTERS.programs_run += 1
     COUNTERS.nodes_run += plan.count
@@ -221,9 +222,9 @@ def _run_program(device: Device, outputs: list[list[Var]]) -> None:
     donate = [sys.getrefcount(buffer) <= _ALONE and not buffer.exported for buffer in inputs]
     COUNTERS.buffers_donated += sum(donate)
     try:
-        results = compiled(inputs, (), donate)
+        results = variant.compiled(inputs, (), donate)
     except BaseException as error:
-        _fail(outputs, error)
+        _keep(outputs, variant.unaffected, error)
         if not isinstance(error, FireboxError):
             raise
         for slot, aval, position in before:
@@ -234,6 +235,21 @@ def _run_program(device: Device, outputs: list[list[Var]]) -> None:
     for group, buffer in zip(outputs, results, strict=True):
         for var in group:
             var.buffer = buffer
+
+
+def _keep(outputs: list[list[Var]], unaffected: Sequence[bool], error: BaseException) -> None:
+    """Fail the outputs, but for those that are right whatever the index was that the program stumbled over."""
+    computed = getattr(error, "computed", None)
+    if computed is None:
+        _fail(outputs, error)
+        return
+    cast(FireboxError, error).computed = None  # the error may live long
+    for group, buffer, is_right in zip(outputs, computed, unaffected, strict=True):
+        if is_right:
+            for var in group:
+                var.buffer = buffer
+        else:
+            _fail([group], error)
 
 
 def _values_before(outputs: list[list[Var]], inputs: list[Buffer]) -> list[tuple[Any, Aval, int]]:
@@ -272,14 +288,20 @@ def _release(plan: Plan, outputs: list[list[Var]]) -> None:
 
 
 class Variant:
-    """A compiled program and the numbers that it was compiled for; None stands for a number that is an input."""
+    """A compiled program and the numbers that it was compiled for; None stands for a number that is an input.
 
-    __slots__ = ("compiled", "dynamic", "fixed")
+    Attributes:
+        dynamic: the slots that are inputs.
+        unaffected: for each output, whether it is right whatever the indices in the program are.
+    """
 
-    def __init__(self, compiled: Compiled, fixed: list[bytes | None]) -> None:
+    __slots__ = ("compiled", "dynamic", "fixed", "unaffected")
+
+    def __init__(self, compiled: Compiled, fixed: list[bytes | None], plan: Plan) -> None:
         self.compiled = compiled
         self.fixed = fixed
         self.dynamic = tuple(k for k, data in enumerate(fixed) if data is None)
+        self.unaffected = unaffected(plan.steps, plan.outputs)
 
     def fits(self, data: list[bytes]) -> bool:
         return all(wanted is None or wanted == found for wanted, found in zip(self.fixed, data, strict=True))
@@ -288,8 +310,8 @@ class Variant:
 _families: dict[tuple[Device, Key], list[Variant]] = {}
 
 
-def _find(device: Device, plan: Plan) -> tuple[Compiled, tuple[int, ...]]:
-    """The compiled program for a plan, and the slots that are inputs of it."""
+def _find(device: Device, plan: Plan) -> Variant:
+    """The compiled program for a plan."""
     variants = _families.get((device, plan.key))
     if variants is None:
         if len(_families) >= _MAX_FAMILIES:
@@ -298,13 +320,13 @@ def _find(device: Device, plan: Plan) -> tuple[Compiled, tuple[int, ...]]:
     data = [slot.data for slot in plan.slots]
     for variant in reversed(variants):
         if variant.fits(data):
-            return variant.compiled, variant.dynamic
+            return variant
     fixed = _generalise(variants, data)
     dynamic = [k for k, value in enumerate(fixed) if value is None]
     compiled = backend_of(device).compile(plan, dynamic, ())
     COUNTERS.programs_compiled += 1
-    variants.append(Variant(compiled, fixed))
-    return compiled, variants[-1].dynamic
+    variants.append(Variant(compiled, fixed, plan))
+    return variants[-1]
 
 
 def _generalise(variants: list[Variant], data: list[bytes]) -> list[bytes | None]:

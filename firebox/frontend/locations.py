@@ -13,7 +13,7 @@ Location = tuple[CodeType, int]
 """Code object and instruction offset: what a frame gives without work."""
 
 _PACKAGE = str(Path(__file__).parents[1]) + "/"
-_USED_DIRECTLY = (str(Path(__file__).parent) + "/", _PACKAGE + "dialects/nd/array.py")
+_USED_DIRECTLY = (str(Path(__file__).parent) + "/", _PACKAGE + "dialects/nd/array.py", _PACKAGE + "dims.py")
 _LAYERS = str(Path(__file__).parent / "nn") + "/"
 _COMMANDS = str(Path(__file__).parent / "cli") + "/"
 _WRAPPERS = ("public", "recorded")

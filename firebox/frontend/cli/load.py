@@ -64,14 +64,15 @@ def _import(place: str) -> ModuleType:
 
 
 def _check_module(name: str) -> None:
+    """Raises UserError if there is no module of that name."""
     try:
-        found = run_user_code(lambda: importlib.util.find_spec(name))  # imports the packages around it
-    except UserError as error:
-        if not isinstance(error.__cause__, ModuleNotFoundError):
-            raise
+        found = importlib.util.find_spec(name)  # runs the packages around it
+    except ModuleNotFoundError:
         found = None
+    except Exception:
+        return  # the import itself will say it better
     if found is None:
-        raise UsageError("no such module", expected="file.py:NAME or package.module:NAME", found=name)
+        raise UserError("no such module", expected="file.py:NAME or package.module:NAME", found=name)
 
 
 def _takes_arguments(function: Callable[..., Any]) -> bool:

@@ -6,7 +6,7 @@ All names stand for non-negative integers (sizes and loop counters), which the s
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -67,12 +67,12 @@ class Dim:
     def __add__(self, other: "DimLike") -> "DimLike":
         if not isinstance(other, _SIZE):
             return _refused(self, other)
-        return _from_terms(_sum(_terms(self), _terms(other)))
+        return from_terms(_sum(terms_of(self), terms_of(other)))
 
     __radd__ = __add__
 
     def __neg__(self) -> "DimLike":
-        return _from_terms({m: -c for m, c in self.terms})
+        return from_terms({m: -c for m, c in self.terms})
 
     def __sub__(self, other: "DimLike") -> "DimLike":
         return self + (-other)
@@ -168,7 +168,7 @@ def dim(name: str) -> Dim:
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", name) or name in ("min", "max"):
         raise UserError("not a dim name", expected="letters, digits, underscores", found=repr(name))
-    return _symbol(name)
+    return symbol(name)
 
 
 def is_reserved(name: str) -> bool:
@@ -176,11 +176,11 @@ def is_reserved(name: str) -> bool:
     return _RESERVED.fullmatch(name) is not None
 
 
-def _symbol(atom: Atom) -> Dim:
+def symbol(atom: Atom) -> Dim:
     return Dim((((atom,), 1),))
 
 
-def _terms(value: DimLike) -> dict[Monomial, int]:
+def terms_of(value: DimLike) -> dict[Monomial, int]:
     if isinstance(value, int):
         return {(): int(value)} if value else {}
     return dict(value.terms)
@@ -192,7 +192,7 @@ def _sum(a: dict[Monomial, int], b: dict[Monomial, int]) -> dict[Monomial, int]:
     return a
 
 
-def _from_terms(terms: dict[Monomial, int]) -> DimLike:
+def from_terms(terms: dict[Monomial, int]) -> DimLike:
     terms = {m: c for m, c in terms.items() if c}
     if not terms:
         return 0
@@ -210,11 +210,11 @@ def multiply(a: DimLike, b: DimLike) -> DimLike:
     if isinstance(a, int) and isinstance(b, int):
         return a * b
     result: dict[Monomial, int] = {}
-    for ma, ca in _terms(a).items():
-        for mb, cb in _terms(b).items():
+    for ma, ca in terms_of(a).items():
+        for mb, cb in terms_of(b).items():
             monomial = tuple(sorted(ma + mb, key=_atom_key))
             result[monomial] = result.get(monomial, 0) + ca * cb
-    return _from_terms(result)
+    return from_terms(result)
 
 
 def floordiv(a: DimLike, b: DimLike) -> DimLike:
@@ -287,9 +287,9 @@ def _split(a: DimLike, b: int) -> tuple[DimLike, DimLike]:
     """a == whole * b + rest, with the coefficients of rest in [0, |b|)."""
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
-    for monomial, coefficient in _terms(a).items():
+    for monomial, coefficient in terms_of(a).items():
         whole[monomial], rest[monomial] = divmod(coefficient, b)
-    return _from_terms(whole), _from_terms(rest)
+    return from_terms(whole), from_terms(rest)
 
 
 def _exact_quotient(a: DimLike, b: Dim) -> DimLike | None:
@@ -307,11 +307,11 @@ def _exact_quotient(a: DimLike, b: Dim) -> DimLike | None:
         if ca % coefficient:
             return None
         result[tuple(left)] = ca // coefficient
-    return _from_terms(result)
+    return from_terms(result)
 
 
 def _call(function: str, a: DimLike, b: DimLike) -> Dim:
-    return _symbol(Call(function, a, b))
+    return symbol(Call(function, a, b))
 
 
 def _format(terms: tuple[tuple[Monomial, int], ...]) -> str:
@@ -325,56 +325,6 @@ def _format(terms: tuple[tuple[Monomial, int], ...]) -> str:
         parts.append(f"{sign} {'*'.join(factors)}")
     text = " ".join(parts)
     return text[2:] if text.startswith("+ ") else "-" + text[2:]
-
-
-# ---- queries -----------------------------------------------------------------------------------------------------
-
-
-def names(*values: DimLike) -> tuple[str, ...]:
-    """The names in the expressions, in order of first appearance, each once."""
-    found: dict[str, None] = {}
-    for value in values:
-        _collect(value, found)
-    return tuple(found)
-
-
-def _collect(value: DimLike, found: dict[str, None]) -> None:
-    if isinstance(value, int):
-        return
-    for monomial, _ in value.terms:
-        for atom in monomial:
-            if isinstance(atom, str):
-                found.setdefault(atom)
-            else:
-                _collect(atom.lhs, found)
-                _collect(atom.rhs, found)
-
-
-def evaluate(value: DimLike, env: Mapping[str, int]) -> int:
-    """The number that the expression stands for.
-
-    Raises:
-        UserError: a name has no value in ``env``.
-    """
-    result = substitute(value, env)
-    if isinstance(result, int):
-        return result
-    raise UserError("dim without a value", expected=f"values for {', '.join(names(result))}", found=str(value))
-
-
-def by_sign(value: DimLike) -> tuple[DimLike, DimLike]:
-    """(a, b) with ``value == a - b``, both with positive coefficients only."""
-    terms = _terms(value)
-    positive, negative = ({m: s * c for m, c in terms.items() if s * c > 0} for s in (1, -1))
-    return _from_terms(positive), _from_terms(negative)
-
-
-def as_multiple(value: DimLike) -> tuple[str, int] | None:
-    """(n, c) for ``c * n`` with a name n; None for other expressions."""
-    if isinstance(value, int) or len(value.terms) != 1:
-        return None
-    monomial, coefficient = value.terms[0]
-    return (monomial[0], coefficient) if len(monomial) == 1 and isinstance(monomial[0], str) else None
 
 
 def never_negative(value: DimLike) -> bool:
@@ -401,7 +351,7 @@ def _lower_bounds(value: Dim) -> Iterable[DimLike]:
         atom = monomial[0] if len(monomial) == 1 else ""
         if coefficient > 0 or isinstance(atom, str):
             continue
-        rest = value - multiply(coefficient, _symbol(atom))
+        rest = value - multiply(coefficient, symbol(atom))
         if atom.function == "min":
             yield rest + multiply(coefficient, atom.lhs)
             yield rest + multiply(coefficient, atom.rhs)
@@ -409,133 +359,3 @@ def _lower_bounds(value: Dim) -> Iterable[DimLike]:
             yield rest + multiply(coefficient // atom.rhs, atom.lhs)
         elif atom.function == "mod" and isinstance(atom.rhs, int):
             yield rest + coefficient * (atom.rhs - 1)
-
-
-def substitute(value: DimLike, env: Mapping[str, DimLike]) -> DimLike:
-    """Replace names by expressions and simplify."""
-    if isinstance(value, int):
-        return value
-    return fold(value, lambda name: env[name] if name in env else _symbol(name))
-
-
-def fold(value: DimLike, leaf: Callable[[str], DimLike]) -> DimLike:
-    """Rebuild the expression bottom-up with each name replaced by ``leaf(name)``."""
-    if isinstance(value, int):
-        return value
-    total: DimLike = 0
-    for monomial, coefficient in value.terms:
-        product_: DimLike = coefficient
-        for atom in monomial:
-            factor = leaf(atom) if isinstance(atom, str) else _apply(atom, leaf)
-            product_ = multiply(product_, factor)
-        total = total + product_
-    return total
-
-
-def _apply(atom: Call, leaf: Callable[[str], DimLike]) -> DimLike:
-    function = {"floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum}[atom.function]
-    return function(fold(atom.lhs, leaf), fold(atom.rhs, leaf))
-
-
-def product(values: Iterable[DimLike]) -> DimLike:
-    """The product of the values; 1 when there are none."""
-    result: DimLike = 1
-    for value in values:
-        result = multiply(result, value)
-    return result
-
-
-def is_static(shape: Iterable[DimLike]) -> bool:
-    """True when every dim is a number."""
-    return all(isinstance(d, int) for d in shape)
-
-
-# ---- text --------------------------------------------------------------------------------------------------------
-
-_TOKEN = re.compile(r"\s*(\d+|[A-Za-z_]\w*|//|[-+*%(),])")
-
-
-def parse(text: str) -> DimLike:
-    """Read an expression as `str` prints it: ``b*8 + 2``, ``(n // 2)``, ``min(a, b)``.
-
-    Raises:
-        UserError: malformed text; names the position.
-    """
-    return _Parser(text).parse()
-
-
-class _Parser:
-    """Recursive descent over sums, products and atoms."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.position = 0
-        self.token = ""
-        self._next()
-
-    def parse(self) -> DimLike:
-        value = self._sum()
-        if self.token:
-            self._fail()
-        return value
-
-    def _next(self) -> None:
-        match = _TOKEN.match(self.text, self.position)
-        if match is None and self.text[self.position :].strip():
-            self._fail()
-        self.token = match.group(1) if match else ""
-        self.position = match.end() if match else len(self.text)
-
-    def _fail(self) -> None:
-        raise UserError("malformed dim expression", found=f"{self.text!r} at column {self.position}")
-
-    def _take(self, token: str) -> None:
-        if self.token != token:
-            self._fail()
-        self._next()
-
-    def _sum(self) -> DimLike:
-        value: DimLike = 0
-        sign = 1
-        if self.token == "-":
-            sign = -1
-            self._next()
-        value = multiply(sign, self._product())
-        while self.token in ("+", "-"):
-            sign = 1 if self.token == "+" else -1
-            self._next()
-            value = value + multiply(sign, self._product())
-        return value
-
-    def _product(self) -> DimLike:
-        value = self._atom()
-        while self.token in ("*", "//", "%"):
-            function = {"*": multiply, "//": floordiv, "%": mod}[self.token]
-            self._next()
-            value = function(value, self._atom())
-        return value
-
-    def _atom(self) -> DimLike:
-        token = self.token
-        if token.isdigit():
-            self._next()
-            return int(token)
-        if token == "(":
-            self._next()
-            value = self._sum()
-            self._take(")")
-            return value
-        if not re.fullmatch(r"[A-Za-z_]\w*", token):
-            self._fail()
-        self._next()
-        if token in ("min", "max") and self.token == "(":
-            return self._extremum(minimum if token == "min" else maximum)
-        return dim(token)
-
-    def _extremum(self, function: Callable[[DimLike, DimLike], DimLike]) -> DimLike:
-        self._take("(")
-        lhs = self._sum()
-        self._take(",")
-        rhs = self._sum()
-        self._take(")")
-        return function(lhs, rhs)

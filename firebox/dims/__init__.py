@@ -1,0 +1,57 @@
+"""Symbolic integer expressions in one normal form: dims of tensors, sizes of buffers and index maps of loops."""
+
+from firebox.dims.expression import (
+    FUNCTIONS,
+    Atom,
+    Call,
+    Dim,
+    DimLike,
+    Monomial,
+    ceildiv,
+    dim,
+    floordiv,
+    is_reserved,
+    maximum,
+    minimum,
+    mod,
+    multiply,
+    never_negative,
+)
+from firebox.dims.query import (
+    as_multiple,
+    by_sign,
+    evaluate,
+    fold,
+    is_static,
+    names,
+    product,
+    substitute,
+)
+from firebox.dims.text import parse
+
+__all__ = [
+    "FUNCTIONS",
+    "Atom",
+    "Call",
+    "Dim",
+    "DimLike",
+    "Monomial",
+    "as_multiple",
+    "by_sign",
+    "ceildiv",
+    "dim",
+    "evaluate",
+    "floordiv",
+    "fold",
+    "is_reserved",
+    "is_static",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "names",
+    "never_negative",
+    "parse",
+    "product",
+    "substitute",
+]
