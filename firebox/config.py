@@ -12,12 +12,19 @@ MAX_THREADS = 256
 
 @functools.cache
 def cache_dir() -> Path:
-    """Directory of the on-disk caches: FIREBOX_CACHE_DIR, else ``$XDG_CACHE_HOME/firebox`` or ``~/.cache/firebox``."""
+    """Directory of the on-disk caches: FIREBOX_CACHE_DIR, else ``$XDG_CACHE_HOME/firebox`` or ``~/.cache/firebox``.
+
+    A user without a home gets one that cannot be written.
+    """
     explicit = os.environ.get("FIREBOX_CACHE_DIR")
-    if explicit:
-        return Path(explicit).expanduser().absolute()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser().absolute() / "firebox"
+    try:
+        return Path(explicit or f"{base}/firebox").expanduser().absolute()
+    except RuntimeError:  # no home directory
+        if explicit:
+            expected = "a directory"
+            raise UserError("no such home directory", op="FIREBOX_CACHE_DIR", expected=expected, found=explicit) from None
+        return Path(os.devnull, "firebox")
 
 
 @functools.cache

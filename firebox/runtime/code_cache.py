@@ -44,13 +44,14 @@ class DiskCache:
     Args:
         directory: made on first write, for the owner alone.
         max_bytes: bound of all entries together; 0 switches the cache off.
+        reported: what has been reported; caches with one set report a thing once together.
     """
 
-    def __init__(self, directory: Path, max_bytes: int) -> None:
+    def __init__(self, directory: Path, max_bytes: int, reported: set[str] | None = None) -> None:
         self.directory = directory
         self.max_bytes = max_bytes
         self._size: int | None = None  # bytes in the directory, as far as this process knows
-        self._reported: set[str] = set()
+        self._reported = set() if reported is None else reported
         self._numbers = itertools.count()
 
     def get(self, key: str) -> bytes | None:
@@ -60,7 +61,7 @@ class DiskCache:
             return None
         try:
             data = path.read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             self._report("cannot be read", error)
@@ -181,7 +182,14 @@ class CodeCache(DiskCache):
 @functools.cache
 def code_cache() -> CodeCache:
     """The process's code cache; it has half of the configured size, the program cache the other."""
-    return CodeCache(config.cache_dir() / "code", config.cache_size() // 2)
+    directory = config.cache_dir()
+    return CodeCache(directory / "code", config.cache_size() // 2, reported_about(directory))
+
+
+@functools.cache
+def reported_about(directory: Path) -> set[str]:
+    """What has been reported about the caches below a directory."""
+    return set()
 
 
 def compile_image(texts: Sequence[str], target: Target, cache: CodeCache | None = None) -> CodeImage:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from firebox import config
 from firebox.errors import ArtifactError
-from firebox.runtime.code_cache import DiskCache, content_key
+from firebox.runtime.code_cache import DiskCache, content_key, reported_about
 from firebox.runtime.image import CodeImage
 from firebox.runtime.llvm import llvm_version
 from firebox.runtime.program import Program
@@ -49,7 +49,8 @@ def _unpack(data: bytes) -> tuple[Program, CodeImage]:
 @functools.cache
 def program_cache() -> ProgramCache:
     """The process's program cache; it has half of the configured size, the code cache the other."""
-    return ProgramCache(config.cache_dir() / "programs", config.cache_size() // 2)
+    directory = config.cache_dir()
+    return ProgramCache(directory / "programs", config.cache_size() // 2, reported_about(directory))
 
 
 @functools.cache

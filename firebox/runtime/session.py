@@ -164,7 +164,23 @@ def _as_array(spec: TensorSpec, value: object) -> Array:
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
     try:
-        # Numbers and lists have no element type of their own; other array libraries keep theirs.
-        return np.asarray(value) if hasattr(value, "dtype") else np.asarray(value, spec.dtype.numpy)
+        array = np.asarray(value)
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"not an array: {error}", op=f"input {spec.name}", expected=spec.type) from None
+    # Numbers and lists have no element type of their own; other array libraries keep theirs.
+    return array if hasattr(value, "dtype") else of_type(spec, array)
+
+
+def of_type(spec: TensorSpec, numbers: Array) -> Array:
+    """Numbers as an array of the input's element type.
+
+    Raises:
+        InputError: they are no numbers, not whole where the type is, or out of its range.
+    """
+    op, found = f"input {spec.name}", f"{numbers.dtype}{list(numbers.shape)}"
+    if numbers.dtype.kind not in "biuf" or (numbers.size and numbers.dtype.kind == "f" and not spec.dtype.is_float):
+        raise InputError("the numbers do not fit the element type", op=op, expected=spec.type, found=found)
+    array = numbers.astype(spec.dtype.numpy)
+    if spec.dtype.is_int and not np.array_equal(array, numbers):
+        raise InputError("a number is out of range", op=op, expected=spec.type, found=f"up to {np.abs(numbers).max()}")
+    return array

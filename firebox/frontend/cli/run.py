@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from firebox.errors import InputError
 from firebox.frontend.cli import values
-from firebox.frontend.cli.main import FAILURE, OK, UsageError
+from firebox.frontend.cli.main import FAILURE, OK
 from firebox.runtime.session import Model, load
 from firebox.signature import TensorSpec
 
@@ -70,7 +71,9 @@ def _inputs(model: Model, args: argparse.Namespace) -> dict[str, Array]:
     given = values.assignments(args.input, model.inputs, "--input")
     missing = [spec for spec in model.inputs if spec.name not in given]
     if missing:
-        raise UsageError(f"missing: --input {missing[0].name}={values.FORMS}", op=f"input {missing[0].name}")
+        spec = missing[0]
+        hint = f"--input {spec.name}={values.FORMS}"
+        raise InputError("missing", op=f"input {spec.name}", expected=spec.type, hint=hint)
     return {spec.name: values.read(spec, given[spec.name], args.seed) for spec in model.inputs}
 
 

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from firebox.dtypes import DType, as_dtype
 from firebox.errors import DTypeError, InputError
 from firebox.frontend.cli.main import UsageError
+from firebox.runtime.session import of_type
 from firebox.signature import TensorSpec
 
 Array = NDArray[Any]
 
 FORMS = "@file.npy, f32[4,8] (random), f32[4,8]=0 (filled), or a JSON number or list"
 _TYPED = re.compile(r"(\w+)\[([\d,\s]*)\](?:=(.+))?")
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
 _MAX_ELEMENTS = 1 << 34
 
 
@@ -27,15 +29,18 @@ def assignments(texts: Sequence[str], specs: Sequence[TensorSpec], option: str) 
     """Split ``NAME=VALUE`` texts; the name may be left out where there is only one.
 
     Raises:
-        UsageError: no name, or a name that is given twice or does not exist.
+        UsageError: no name, or one that is given twice, or of no output. InputError: a name of no input.
     """
     found: dict[str, str] = {}
     names = [spec.name for spec in specs]
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or name not in names:
-            if len(names) != 1 or (sign and re.fullmatch(r"[A-Za-z_][\w.]*", name)):
-                known = ", ".join(names) or "none"
+            known = ", ".join(names) or "none"
+            if sign and _NAME.fullmatch(name):
+                kind = InputError if option == "--input" else UsageError
+                raise kind("no such name", op=f"{option} {name}", expected=f"one of: {known}", found=text)
+            if len(names) != 1:
                 raise UsageError(f"not NAME=VALUE with one of these names: {known}", op=option, found=text)
             name, value = names[0], text
         if name in found:
@@ -48,7 +53,8 @@ def read(spec: TensorSpec, text: str, seed: int) -> Array:
     """The array that a value stands for.
 
     Raises:
-        UsageError: none of the forms. InputError: the file holds no array. OSError: it cannot be read.
+        UsageError: none of the forms. InputError: the file holds no array, or the numbers do not fit the element type.
+        OSError: the file cannot be read.
     """
     if text.startswith("@"):
         return read_file(text[1:], spec.dtype)
@@ -56,9 +62,12 @@ def read(spec: TensorSpec, text: str, seed: int) -> Array:
     if match is not None:
         return _made(spec, match[1], match[2], match[3], seed)
     try:
-        return np.asarray(json.loads(text), spec.dtype.numpy)
-    except (ValueError, TypeError, OverflowError, RecursionError):
+        value = np.asarray(json.loads(text))
+        if value.dtype.kind in "OUS":
+            raise ValueError(text)
+    except (ValueError, TypeError, RecursionError):
         raise UsageError(f"not a value: write {FORMS}", op=f"input {spec.name}", found=text[:80]) from None
+    return of_type(spec, value)
 
 
 def read_file(path: str, dtype: DType) -> Array:
@@ -69,7 +78,7 @@ def read_file(path: str, dtype: DType) -> Array:
     """
     try:
         array: Array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, MemoryError) as error:
         raise InputError(f"not a NumPy array file: {error}", op=path) from None
     if not isinstance(array, np.ndarray):
         raise InputError("an archive of arrays; a single .npy file is expected", op=path)

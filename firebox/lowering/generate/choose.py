@@ -21,8 +21,12 @@ UNKNOWN_EXTENT = 256
 _BLOCK = 2048
 _LARGE_BODY = 60.0
 """Cost of a body that is written once, under a mask, instead of once for full vectors and once for the rest."""
-_UNIT_COST = 16384
-"""Elements of work worth handing to another thread: some 10 us."""
+_BLOCK_WORK = 16384
+"""Elements of work of one block of lanes, reduced loops included."""
+
+_CHUNK_NS = 10_000.0
+"""Work worth handing to another thread. A call that takes less than 2.5 times as much stays on one: waking the other
+and fetching what it wrote would cost as much as it saves."""
 
 
 def loop_schedule(group: GroupOp, target: Target) -> Schedule:
@@ -90,20 +94,32 @@ def _complete(group: GroupOp, nest: Nest, best: _Candidate, lanes: int, target: 
         name = best.loop.name
         per_unit = dims.product(loop.extent for loop in nest.reduced)
         unroll = 4 if _size(best.loop.extent) >= 4 * lanes and nest.depth <= 3 else 1
-        return Schedule("loops", name, lanes, 0, unroll, _grain(_size(per_unit)), (), _streams(group, target))
+        grain = _grain(group, nest, _size(per_unit), lanes)
+        return Schedule("loops", name, lanes, 0, unroll, grain, (), _streams(group, target))
     name = best.loop.name if best.loop is not None else FLAT
     extent = best.loop.extent if best.loop is not None else dims.product(loop.extent for loop in nest.parallel)
     inner = _size(dims.product(loop.extent for loop in nest.reduced))
-    block = _BLOCK if not nest.reduced else max(lanes, min(_BLOCK, _UNIT_COST // max(inner, 1) // lanes * lanes))
-    cost = sum(op.cost(op.operand_avals, op.avals, **op.values) for op in group.members)
+    block = _BLOCK if not nest.reduced else max(lanes, min(_BLOCK, _BLOCK_WORK // max(inner, 1) // lanes * lanes))
+    cost = _body_cost(group)
     unroll = 2 if best.loop is not None and not nest.reduced and _size(extent) >= 2 * lanes and cost <= 16 else 1
-    grain = _grain(min(block, _size(extent)) * inner)
+    grain = _grain(group, nest, min(block, _size(extent)) * inner, lanes)
     return Schedule("loops", name, lanes, block, unroll, grain, (), _streams(group, target), cost > _LARGE_BODY)
 
 
-def _grain(elements: int) -> int:
-    """Units that make up a worthwhile piece of work."""
-    return max(1, _UNIT_COST // max(elements, 1))
+def _body_cost(group: GroupOp) -> float:
+    return sum(op.cost(op.operand_avals, op.avals, **op.values) for op in group.members)
+
+
+def _grain(group: GroupOp, nest: Nest, elements: int, lanes: int) -> int:
+    """Units of that many elements that make up a worthwhile piece of work; all of them if the whole is small.
+
+    A full vector op takes about 0.4 ns, moving a vector twice that.
+    """
+    per_element = (0.4 * _body_cost(group) + 0.8) / lanes
+    total = per_element * _size(dims.product(loop.extent for loop in nest.loops))
+    units = max(1, round(_CHUNK_NS / max(per_element * elements, 1.0)))
+    small = total < 2.5 * _CHUNK_NS and all(isinstance(loop.extent, int) for loop in nest.loops)
+    return max(units, round(total / max(per_element * elements, 1.0)) + 1) if small else units
 
 
 def _streams(group: GroupOp, target: Target) -> bool:

@@ -1,6 +1,6 @@
 builtin.module {
   func.func @main(%x: tensor<?x16xf32, #nd.dims<"b, 16">>, %w: tensor<16xf32>) -> (tensor<16xf32>, tensor<f32>) {
-    %px, %0 = nd.group %x, %w {group = "loops", label = "loops_0", domain = #nd.dims<"b, 16">, axes = array<i64: 1>, schedule = #nd.schedule<"template=loops lane=d1 lanes=16 grain=1024">} : (tensor<?x16xf32, #nd.dims<"b, 16">>, tensor<16xf32>) -> (tensor<?x16xf32, #nd.dims<"b, 16">>, tensor<?x16xf32, #nd.dims<"b, 16">>) {
+    %px, %0 = nd.group %x, %w {group = "loops", label = "loops_0", domain = #nd.dims<"b, 16">, axes = array<i64: 1>, schedule = #nd.schedule<"template=loops lane=d1 lanes=16 grain=1136">} : (tensor<?x16xf32, #nd.dims<"b, 16">>, tensor<16xf32>) -> (tensor<?x16xf32, #nd.dims<"b, 16">>, tensor<?x16xf32, #nd.dims<"b, 16">>) {
     ^bb0(%x_1: tensor<?x16xf32, #nd.dims<"b, 16">>, %w_1: tensor<16xf32>):
       %scaled = nd.mul %x_1, %w_1 : (tensor<?x16xf32, #nd.dims<"b, 16">>, tensor<16xf32>) -> tensor<?x16xf32, #nd.dims<"b, 16">>
       %1 = nd.reduce_max %scaled {axes = array<i64: 1>, keepdims = true} : (tensor<?x16xf32, #nd.dims<"b, 16">>) -> tensor<?x1xf32, #nd.dims<"b, 1">>
@@ -15,12 +15,12 @@ builtin.module {
       %8 = nd.mul %7, %x_1 : (tensor<?x16xf32, #nd.dims<"b, 16">>, tensor<?x16xf32, #nd.dims<"b, 16">>) -> tensor<?x16xf32, #nd.dims<"b, 16">>
       nd.yield %px_1, %8 : tensor<?x16xf32, #nd.dims<"b, 16">>, tensor<?x16xf32, #nd.dims<"b, 16">>
     }
-    %sum = nd.group %px {group = "loops", label = "loops_1", domain = #nd.dims<"b, 16">, axes = array<i64: 0, 1>, borders = ["0: domain"], schedule = #nd.schedule<"template=loops lane=d1 lanes=16 unroll=4 grain=64">} : (tensor<?x16xf32, #nd.dims<"b, 16">>) -> tensor<f32> {
+    %sum = nd.group %px {group = "loops", label = "loops_1", domain = #nd.dims<"b, 16">, axes = array<i64: 0, 1>, borders = ["0: domain"], schedule = #nd.schedule<"template=loops lane=d1 lanes=16 unroll=4 grain=521">} : (tensor<?x16xf32, #nd.dims<"b, 16">>) -> tensor<f32> {
     ^bb0(%px_1: tensor<?x16xf32, #nd.dims<"b, 16">>):
       %sum_1 = nd.reduce_sum %px_1 {axes = array<i64: 0, 1>, keepdims = false} : (tensor<?x16xf32, #nd.dims<"b, 16">>) -> tensor<f32>
       nd.yield %sum_1 : tensor<f32>
     }
-    %dw = nd.group %0 {group = "loops", label = "loops_2", domain = #nd.dims<"b, 16">, axes = array<i64: 0>, borders = ["0: domain"], schedule = #nd.schedule<"template=loops lane=d1 lanes=16 block=64 grain=4">} : (tensor<?x16xf32, #nd.dims<"b, 16">>) -> tensor<16xf32> {
+    %dw = nd.group %0 {group = "loops", label = "loops_2", domain = #nd.dims<"b, 16">, axes = array<i64: 0>, borders = ["0: domain"], schedule = #nd.schedule<"template=loops lane=d1 lanes=16 block=64 grain=33">} : (tensor<?x16xf32, #nd.dims<"b, 16">>) -> tensor<16xf32> {
     ^bb0(%1: tensor<?x16xf32, #nd.dims<"b, 16">>):
       %dw_1 = nd.reduce_sum %1 {axes = array<i64: 0>, keepdims = false} : (tensor<?x16xf32, #nd.dims<"b, 16">>) -> tensor<16xf32>
       nd.yield %dw_1 : tensor<16xf32>
@@ -34,9 +34,9 @@ builtin.module {
     %3 = plan.output {index = 1 : i64} : !plan.buffer
     %4 = plan.alloc {offset = #nd.dims<"0">, size = #nd.dims<"64*b">} : !plan.buffer
     %5 = plan.alloc {offset = #nd.dims<"64*b">, size = #nd.dims<"64*b">} : !plan.buffer
-    plan.launch %0, %1, %4, %5 {kernel = @loops_0, count = #nd.dims<"b">, grain = 1024 : i64, scratch = #nd.dims<"64">, at = #nd.dims<"128*b">} : !plan.buffer, !plan.buffer, !plan.buffer, !plan.buffer
-    plan.launch %4, %3 {kernel = @loops_1, count = #nd.dims<"1">, grain = 64 : i64, scratch = #nd.dims<"0">, at = #nd.dims<"128*b">} : !plan.buffer, !plan.buffer
-    plan.launch %5, %2 {kernel = @loops_2, count = #nd.dims<"1">, grain = 4 : i64, scratch = #nd.dims<"0">, at = #nd.dims<"128*b">} : !plan.buffer, !plan.buffer
+    plan.launch %0, %1, %4, %5 {kernel = @loops_0, count = #nd.dims<"b">, grain = 1136 : i64, scratch = #nd.dims<"64">, at = #nd.dims<"128*b">} : !plan.buffer, !plan.buffer, !plan.buffer, !plan.buffer
+    plan.launch %4, %3 {kernel = @loops_1, count = #nd.dims<"1">, grain = 521 : i64, scratch = #nd.dims<"0">, at = #nd.dims<"128*b">} : !plan.buffer, !plan.buffer
+    plan.launch %5, %2 {kernel = @loops_2, count = #nd.dims<"1">, grain = 33 : i64, scratch = #nd.dims<"0">, at = #nd.dims<"128*b">} : !plan.buffer, !plan.buffer
     plan.end
   }
 }

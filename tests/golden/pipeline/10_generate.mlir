@@ -6,9 +6,9 @@ builtin.module {
     %3 = plan.output {index = 1 : i64} : !plan.buffer
     %4 = plan.alloc {offset = #nd.dims<"0">, size = #nd.dims<"64*b">} : !plan.buffer
     %5 = plan.alloc {offset = #nd.dims<"64*b">, size = #nd.dims<"64*b">} : !plan.buffer
-    plan.launch %0, %1, %4, %5 {kernel = @loops_0, count = #nd.dims<"b">, grain = 1024 : i64, scratch = #nd.dims<"64">, at = #nd.dims<"128*b">} : !plan.buffer, !plan.buffer, !plan.buffer, !plan.buffer
-    plan.launch %4, %3 {kernel = @loops_1, count = #nd.dims<"1">, grain = 64 : i64, scratch = #nd.dims<"0">, at = #nd.dims<"128*b">} : !plan.buffer, !plan.buffer
-    plan.launch %5, %2 {kernel = @loops_2, count = #nd.dims<"1">, grain = 4 : i64, scratch = #nd.dims<"0">, at = #nd.dims<"128*b">} : !plan.buffer, !plan.buffer
+    plan.launch %0, %1, %4, %5 {kernel = @loops_0, count = #nd.dims<"b">, grain = 1136 : i64, scratch = #nd.dims<"64">, at = #nd.dims<"128*b">} : !plan.buffer, !plan.buffer, !plan.buffer, !plan.buffer
+    plan.launch %4, %3 {kernel = @loops_1, count = #nd.dims<"1">, grain = 521 : i64, scratch = #nd.dims<"0">, at = #nd.dims<"128*b">} : !plan.buffer, !plan.buffer
+    plan.launch %5, %2 {kernel = @loops_2, count = #nd.dims<"1">, grain = 33 : i64, scratch = #nd.dims<"0">, at = #nd.dims<"128*b">} : !plan.buffer, !plan.buffer
     plan.end
   }
   func.func @loops_0(%a0: memref<?xf32>, %a1: memref<?xf32>, %a2: memref<?xf32>, %a3: memref<?xf32>, %d0: index, %begin: index, %end: index, %scratch: memref<?xi8>, %status: memref<?xi64>) attributes {kernel.abi = "cpu", kernel.dims = array<i64: 0>} {

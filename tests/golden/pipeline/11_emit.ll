@@ -287,7 +287,7 @@ entry:
   store ptr %v15, ptr %v18, align 8
   %v19 = mul nsw i64 %v1, 128
   %v20 = getelementptr inbounds i8, ptr %v7, i64 %v19
-  call void %v5(ptr %env, ptr @loops_0, ptr %table, ptr %dims, i64 %v1, i64 1024, ptr %v20, i64 64, ptr %status)
+  call void %v5(ptr %env, ptr @loops_0, ptr %table, ptr %dims, i64 %v1, i64 1136, ptr %v20, i64 64, ptr %status)
   store ptr %v7, ptr %table, align 8
   %v21 = getelementptr inbounds ptr, ptr %table, i64 1
   store ptr %v13, ptr %v21, align 8
