@@ -269,6 +269,7 @@ def modules(folder: str) -> list[str]:
 
 FOLDERS = (
     "firebox",
+    "firebox/dims",
     "firebox/frontend",
     "firebox/frontend/functions",
     "firebox/frontend/nn",

@@ -23,7 +23,9 @@ def cache_dir() -> Path:
     except RuntimeError:  # no home directory
         if explicit:
             expected = "a directory"
-            raise UserError("no such home directory", op="FIREBOX_CACHE_DIR", expected=expected, found=explicit) from None
+            raise UserError(
+                "no such home directory", op="FIREBOX_CACHE_DIR", expected=expected, found=explicit
+            ) from None
         return Path(os.devnull, "firebox")
 
 

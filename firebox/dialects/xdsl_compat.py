@@ -193,6 +193,17 @@ def verify(op: Operation) -> None:
     verify_dominance(op)
 
 
+def place_of_fault(op: Operation) -> str:
+    """``file:line`` of the innermost op that does not verify; empty where none is found or its line is not known."""
+    found = ""
+    for nested in op.walk():
+        try:
+            nested.verify(verify_nested_ops=False)
+        except VerifyException:
+            found = location_text(nested.location) or found
+    return found
+
+
 def verify_dominance(op: Operation) -> None:
     """Check that in the single-block regions of `op` every operand is defined before it is used.
 

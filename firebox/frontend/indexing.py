@@ -111,7 +111,9 @@ def _nonzero(mask: Any, shape: tuple[DimLike, ...], after_ellipsis: bool) -> lis
         raise ShapeError("the mask does not fit", op="index", expected=shape, found=known.shape)
     if not known.ndim:
         hint = "use fb.where, or x.reshape(1)[mask.reshape(1)]"
-        raise DTypeError("a 0-d bool is no index", op="index", expected="a mask of 1 dim or more", found=known, hint=hint)
+        raise DTypeError(
+            "a 0-d bool is no index", op="index", expected="a mask of 1 dim or more", found=known, hint=hint
+        )
     return list(np.nonzero(known))
 
 

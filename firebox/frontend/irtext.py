@@ -1,14 +1,16 @@
 """MLIR text in and out, with our dialects and the standard ones."""
 
+import bisect
 from io import StringIO
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import UNKNOWN_LOC, ModuleOp
+from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from firebox.dialects.xdsl_compat import verify
+from firebox.dialects.xdsl_compat import file_location, place_of_fault, verify
 from firebox.errors import UserError
 from firebox.frontend.universe import dialects
 
@@ -21,17 +23,40 @@ def context() -> Context:
     return result
 
 
-def read(ctx: Context, text: str, name: str, implicit_module: bool = True) -> ModuleOp:
+class _Parser(Parser):
+    """Gives ops that say nothing else the line of the text as their location."""
+
+    def __init__(self, ctx: Context, text: str, name: str, first_line: int) -> None:
+        super().__init__(ctx, text, name)
+        self._file = name
+        self._first_line = first_line
+        self._starts = [0, *(k + 1 for k, letter in enumerate(text) if letter == "\n")]
+
+    def parse_operation(self) -> Operation:
+        start = self._current_token.span.start
+        op = super().parse_operation()
+        if op.location is UNKNOWN_LOC:
+            op.location = file_location(self._file, self._first_line + bisect.bisect_right(self._starts, start))
+        return op
+
+
+def read(ctx: Context, text: str, name: str, implicit_module: bool = True, first_line: int = 0) -> ModuleOp:
     """Read a module without verifying it.
+
+    Args:
+        first_line: lines of the file before the text.
 
     Raises:
         ParseError: malformed; also where xDSL itself would name no place, as for an attribute that is refused.
+        UserError: nested too deeply.
     """
-    parser = Parser(ctx, text, name)
+    parser = _Parser(ctx, text, name, first_line)
     try:
         return parser.parse_module(implicit_module)
     except VerifyException as error:
         parser.raise_error(str(error))
+    except RecursionError:
+        raise UserError("nested too deeply", op=name) from None
 
 
 def parse_module(text: str, name: str) -> ModuleOp:
@@ -50,7 +75,7 @@ def parse_module(text: str, name: str) -> ModuleOp:
     except ParseError as error:
         raise UserError(str(error).strip()) from None
     except VerifyException as error:
-        raise UserError(f"invalid IR: {error}", op=name) from None
+        raise UserError(f"invalid IR: {error}", op=name).at(place_of_fault(module)) from None
     return module
 
 

@@ -13,7 +13,7 @@ Location = tuple[CodeType, int]
 """Code object and instruction offset: what a frame gives without work."""
 
 _PACKAGE = str(Path(__file__).parents[1]) + "/"
-_USED_DIRECTLY = (str(Path(__file__).parent) + "/", _PACKAGE + "dialects/nd/array.py", _PACKAGE + "dims.py")
+_USED_DIRECTLY = (str(Path(__file__).parent) + "/", _PACKAGE + "dialects/nd/array.py", _PACKAGE + "dims/")
 _LAYERS = str(Path(__file__).parent / "nn") + "/"
 _COMMANDS = str(Path(__file__).parent / "cli") + "/"
 _WRAPPERS = ("public", "recorded")
@@ -82,7 +82,9 @@ def here() -> tuple[str, str]:
         name = frame.f_code.co_filename
         if name.startswith(_COMMANDS):
             break
-        if direct and not name.startswith(_PACKAGE):  # before that, a rule of another package's op, which we have called
+        if direct and not name.startswith(
+            _PACKAGE
+        ):  # before that, a rule of another package's op, which we have called
             return text((frame.f_code, frame.f_lasti)), _called(ours)
         if name.startswith(_PACKAGE):
             direct = direct or (name.startswith(_USED_DIRECTLY) and name != __file__)

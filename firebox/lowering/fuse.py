@@ -28,6 +28,9 @@ from xdsl.passes import ModulePass
 from firebox import dims
 from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.base import Kind, NdOp
+from firebox.dialects.nd.group import GroupOp
+from firebox.dialects.xdsl_compat import location_text
+from firebox.errors import UserError
 from firebox.lowering.access import (
     Index,
     formula_of,
@@ -78,7 +81,9 @@ class _Fuser(Partition):
         for op in list(self.block.ops):
             if isinstance(op, ReturnOp):
                 continue
-            assert isinstance(op, NdOp)
+            if not isinstance(op, NdOp) or isinstance(op, GroupOp):
+                error = UserError("cannot be grouped", op=op.name, expected="ops of the nd dialect without groups")
+                raise error.at(location_text(op.location))
             if self._is_free(op):
                 self.free.add(op)
             elif not is_movement(op):

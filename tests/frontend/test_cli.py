@@ -202,7 +202,7 @@ def test_run_benchmarks(firebox: Any, model: str) -> None:
         ("x=f32[65,8]", 3, "input x: dim 0 is b=65, expected 1 <= b <= 64; got f32[65,8] for x: f32[b, 8]"),
         ("x=f64[2,8]", 3, "input x: element type is f64, expected f32"),
         ("x=f32[8]", 3, "input x: rank is 1, expected 2"),
-        ("z=f32[2,8]", 2, "--input: not NAME=VALUE with one of these names: x"),
+        ("z=f32[2,8]", 3, "--input z: no such name\n  expected: one of: x"),
         ("x=f33[2,8]", 2, "no such element type: f33"),
         ("x=f32[2,,8]", 2, "not a shape"),
         ("x=f32[2,8]=much", 2, "not a number to fill with"),
@@ -225,8 +225,8 @@ def test_wrong_inputs_to_run(firebox: Any, model: str, argument: str, code: int,
 
 
 def test_missing_and_repeated_inputs(firebox: Any, model: str) -> None:
-    assert firebox("run", model).code == 2
-    assert "missing: --input x=@file.npy" in firebox("run", model).err
+    assert firebox("run", model).code == 3
+    assert "input x: missing\n  expected: f32[b, 8]\n  hint:     --input x=@file.npy" in firebox("run", model).err
     assert "given twice" in firebox("run", model, "--input", "x=1", "--input", "x=2").err
 
 

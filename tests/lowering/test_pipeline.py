@@ -45,9 +45,9 @@ def test_the_example_computes_the_gradient() -> None:
 
 def test_equal_programs_give_equal_text() -> None:
     first = lower(parse_module(example(), "a.mlir"), TARGET)
-    second = lower(parse_module(example(), "b.mlir"), TARGET)
+    second = lower(parse_module(example(), "folder/a.mlir"), TARGET)
     assert first.text == second.text
-    assert first.program.to_json() == second.program.to_json()
+    assert first.program.without_locations().to_json() == second.program.without_locations().to_json()
 
 
 def test_an_unknown_phase_is_refused_with_the_list() -> None:

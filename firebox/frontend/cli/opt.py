@@ -16,7 +16,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from firebox.dialects.xdsl_compat import verify
+from firebox.dialects.xdsl_compat import place_of_fault, verify
 from firebox.errors import UserError
 from firebox.frontend import irtext, universe
 from firebox.frontend.cli.instrument import DumpOptions, Instrument
@@ -141,7 +141,8 @@ class OptMain(xDSLOptMain):
     def parse_chunk(self, chunk: IO[bytes], file_extension: str, start_offset: int = 0) -> ModuleOp | None:
         if (self.args.frontend or file_extension) != "mlir":
             return super().parse_chunk(chunk, file_extension, start_offset)
-        return irtext.read(self.ctx, chunk.read().decode(), self.get_input_name(), not self.args.no_implicit_module)
+        implicit = not self.args.no_implicit_module
+        return irtext.read(self.ctx, chunk.read().decode(), self.get_input_name(), implicit, start_offset)
 
     def _process(self, chunk: IO[bytes], extension: str, offset: int) -> str:
         """One module from text to text. Diagnostics become the output where the options say so."""
@@ -172,7 +173,8 @@ class OptMain(xDSLOptMain):
         try:
             verify(module)
         except DiagnosticException as error:
-            error.add_note(f"in {what}")
+            where = place_of_fault(module)
+            error.add_note(f"in {what}" + (f", at {where}" if where else ""))
             raise
 
     def _show(self, module: ModuleOp) -> str:

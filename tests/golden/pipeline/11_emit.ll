@@ -10,7 +10,7 @@ entry:
   %v6 = getelementptr inbounds i64, ptr %args, i64 3
   %v7 = load ptr, ptr %v6, align 8
   %v8 = load <16 x float>, ptr %v3, align 4
-  %v9 = icmp slt i64 %begin, %end
+  %v9 = icmp slt i64 %begin, %end  ; input.mlir:7
   br i1 %v9, label %loop1, label %done2
 loop1:
   %v10 = phi i64 [ %begin, %entry ], [ %v108, %loop1 ]
@@ -18,7 +18,7 @@ loop1:
   %v12 = getelementptr inbounds float, ptr %v1, i64 %v11
   %v13 = load <16 x float>, ptr %v12, align 4
   %v14 = fmul <16 x float> %v13, %v8
-  %v15 = fcmp ogt <16 x float> splat (float 0xFFF0000000000000), %v14
+  %v15 = fcmp ogt <16 x float> splat (float 0xFFF0000000000000), %v14  ; input.mlir:8
   %v16 = select <16 x i1> %v15, <16 x float> splat (float 0xFFF0000000000000), <16 x float> %v14
   %v17 = fcmp uno <16 x float> splat (float 0xFFF0000000000000), splat (float 0xFFF0000000000000)
   %v18 = select <16 x i1> %v17, <16 x float> splat (float 0xFFF0000000000000), <16 x float> %v16
@@ -87,8 +87,8 @@ loop1:
   %v80 = insertelement <16 x float> poison, float %v78, i64 0
   %v81 = shufflevector <16 x float> %v80, <16 x float> poison, <16 x i32> zeroinitializer
   %v82 = fdiv <16 x float> %v79, %v81
-  %v83 = fmul <16 x float> %v82, %v13
-  %v84 = fadd <16 x float> splat (float 0x0000000000000000), %v83
+  %v83 = fmul <16 x float> %v82, %v13  ; input.mlir:9
+  %v84 = fadd <16 x float> splat (float 0x0000000000000000), %v83  ; input.mlir:8
   %v85 = getelementptr inbounds float, ptr %v5, i64 %v11
   store <16 x float> %v83, ptr %v85, align 4
   %v86 = shufflevector <16 x float> %v84, <16 x float> %v84, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
@@ -111,7 +111,7 @@ loop1:
   %v103 = shufflevector <16 x float> %v102, <16 x float> poison, <16 x i32> zeroinitializer
   %v104 = fmul <16 x float> %v101, %v103
   %v105 = fsub <16 x float> %v99, %v104
-  %v106 = fmul <16 x float> %v105, %v13
+  %v106 = fmul <16 x float> %v105, %v13  ; input.mlir:7
   %v107 = getelementptr inbounds float, ptr %v7, i64 %v11
   store <16 x float> %v106, ptr %v107, align 4
   %v108 = add nsw i64 %v10, 1
@@ -130,7 +130,7 @@ entry:
   %v5 = mul nsw i64 %v4, 16
   %v6 = udiv i64 %v5, 64
   %v7 = mul nsw i64 %v6, 64
-  %v8 = udiv i64 %v5, 16
+  %v8 = udiv i64 %v5, 16  ; input.mlir:10
   %v9 = mul nsw i64 %v8, 16
   %v10 = icmp slt i64 %v9, %v5
   %v11 = sub nsw i64 %v5, %v9
@@ -228,7 +228,7 @@ entry:
   %v2 = getelementptr inbounds i64, ptr %args, i64 1
   %v3 = load ptr, ptr %v2, align 8
   %v4 = load i64, ptr %dims, align 8
-  %v5 = icmp slt i64 %begin, %end
+  %v5 = icmp slt i64 %begin, %end  ; input.mlir:7
   br i1 %v5, label %loop1, label %done2
 loop1:
   %v6 = phi i64 [ %begin, %entry ], [ %v17, %done4 ]
