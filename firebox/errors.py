@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 locate: Callable[[], tuple[str, str]] | None = None
-"""Tells the user's line (``file:line``) and the function called there while an error is raised; the frontend sets it."""
+"""Tells the user's line (``file:line``) and what is called there while an error is raised; the frontend sets it."""
 
 ONE_OF_SEVERAL = -(1 << 63)
 """Stands in index arithmetic for a position that is out of range because one of the indices behind it is."""

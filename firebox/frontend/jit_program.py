@@ -142,7 +142,7 @@ class Prepared:
     def _give_back(self, inputs: list[Buffer], error: BaseException) -> None:
         """Cells hold what they held: a program that reports a fault has overwritten nothing. After any other failure
         nothing is known of them."""
-        replaced = dict((slot, position) for position, slot in self.variant.replaced)
+        replaced = {slot: position for position, slot in self.variant.replaced}
         for slot, aval, _ in self.variant.hidden:
             if slot in replaced:
                 kept = inputs[replaced[slot]] if isinstance(error, FireboxError) else Failure(error)

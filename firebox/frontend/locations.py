@@ -74,7 +74,7 @@ def text(location: Location | None) -> str:
 
 
 def here() -> tuple[str, str]:
-    """``file:line`` of the user's call into this frontend that is running now, and what it calls; empty when none is."""
+    """``file:line`` of the user's call into this frontend that runs now, and what it calls; empty when none does."""
     frame: FrameType | None = sys._getframe(1)
     ours: FrameType | None = None
     direct = False

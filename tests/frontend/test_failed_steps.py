@@ -20,7 +20,8 @@ class Model(nn.Module):
         self.output = nn.Linear(4, 3)
 
     def forward(self, tokens: fb.Tensor) -> fb.Tensor:
-        return self.output(self.embedding(tokens))
+        scores: fb.Tensor = self.output(self.embedding(tokens))
+        return scores
 
 
 def training(jitted: bool) -> tuple[Model, optim.Optimizer, Step]:
@@ -29,7 +30,7 @@ def training(jitted: bool) -> tuple[Model, optim.Optimizer, Step]:
     optimizer = optim.AdamW(model, lr=1e-2)
 
     def step(tokens: fb.Tensor, labels: fb.Tensor) -> fb.Tensor:
-        loss = fb.cross_entropy(model(tokens), labels)
+        loss: fb.Tensor = fb.cross_entropy(model(tokens), labels)
         loss.backward()
         optimizer.step()
         return loss

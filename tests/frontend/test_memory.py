@@ -146,11 +146,21 @@ def test_what_uses_a_failed_value_raises_its_error() -> None:
             use()
 
 
-def test_a_cell_whose_program_failed_raises_its_error_once_and_keeps_its_value() -> None:
-    for use in (lambda: cell.value.numpy(), lambda: (cell + 1).numpy(), lambda: fb.jit(lambda: cell + 1)(), fb.flush):
-        cell = fb.Cell(fb.tensor([1.0, 2.0]))
-        cell.value = cell[fb.tensor([0, 5])]
-        fb.flush()
-        with pytest.raises(IndexRangeError):
-            use()
-        assert cell.value.tolist() == [1, 2]
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda cell: cell.value.numpy(),
+        lambda cell: (cell + 1).numpy(),
+        lambda cell: fb.jit(lambda: cell + 1)(),
+        lambda cell: fb.flush(),
+    ],
+)
+def test_a_cell_whose_program_failed_raises_once_and_keeps_its_value(
+    use: Callable[[fb.Cell], object],
+) -> None:
+    cell = fb.Cell(fb.tensor([1.0, 2.0]))
+    cell.value = cell[fb.tensor([0, 5])]
+    fb.flush()
+    with pytest.raises(IndexRangeError):
+        use(cell)
+    assert cell.value.tolist() == [1, 2]

@@ -1,4 +1,4 @@
-"""Public functions take what makes a tensor - NumPy arrays, lists, numbers - where the package itself passes tensors."""
+"""Public functions take what makes a tensor (arrays, lists, numbers) where the package itself passes tensors."""
 
 import functools
 import inspect
@@ -11,7 +11,11 @@ from firebox.frontend.functions.support import A
 from firebox.frontend.tensor import Tensor, as_tensor
 
 _ONE, _OPTIONAL, _SEVERAL = "one", "optional", "several"
-_KINDS = ((A, _ONE), (A | None, _OPTIONAL), (Sequence[A], _SEVERAL))
+_KINDS: tuple[tuple[Any, str], ...] = (
+    (A, _ONE),
+    (A | None, _OPTIONAL),
+    (Sequence[A], _SEVERAL),  # type: ignore[valid-type]
+)
 
 
 def accepting(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,7 +53,8 @@ def _made(function: Callable[..., Any], value: Any, kind: str | None, like: Tens
         if isinstance(value, str) or not isinstance(value, ArrayLike | Sequence):
             found = type(value).__name__
             raise DTypeError("not a list of arrays", op=function.__name__, expected="tensors or arrays", found=found)
-        return [_made(function, item, _ONE, like) for item in value]
+        items: Any = value
+        return [_made(function, item, _ONE, like) for item in items]
     if kind is None or isinstance(value, ArrayLike) or (kind is _OPTIONAL and value is None):
         return value
     if value is None or isinstance(value, str):
