@@ -1,6 +1,7 @@
 """MLIR text in and out, with our dialects and the standard ones."""
 
 import bisect
+import re
 from io import StringIO
 
 from xdsl.context import Context
@@ -13,6 +14,9 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from firebox.dialects.xdsl_compat import file_location, place_of_fault, verify
 from firebox.errors import UserError
 from firebox.frontend.universe import dialects
+
+_UNDEFINED = re.compile(r"values used but not defined: \[(%[\w$.-]+)")
+"""xDSL notices at the end of a block, and names no other place."""
 
 
 def context() -> Context:
@@ -53,6 +57,12 @@ def read(ctx: Context, text: str, name: str, implicit_module: bool = True, first
     parser = _Parser(ctx, text, name, first_line)
     try:
         return parser.parse_module(implicit_module)
+    except ParseError as error:
+        undefined = _UNDEFINED.search(error.msg)
+        use = undefined and re.search(re.escape(undefined[1]) + r"(?![\w$.-])", text)
+        if not use:
+            raise
+        parser.raise_error(error.msg, use.start(), use.end())
     except VerifyException as error:
         parser.raise_error(str(error))
     except RecursionError:

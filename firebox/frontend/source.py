@@ -24,6 +24,7 @@ from firebox.frontend.jit_trace import TracedFunction, forbid_draws, forbid_writ
 from firebox.frontend.nn.module import Module
 from firebox.frontend.record import safetensors
 from firebox.frontend.trace import Var
+from firebox.frontend.traced import check_callable
 from firebox.frontend.tree import LEAF, TreeDef
 from firebox.lowering.module import main_function
 from firebox.runtime.artifact import Weight
@@ -97,6 +98,7 @@ def trace(function: Callable[..., Any], inputs: Inputs, weights: Weights = None,
         UserError: weights without a model, results that are no tensors, or state that is updated.
         TraceError: the function needs a value that is known only when the program runs.
     """
+    check_callable("compile", function)
     signature = as_signature(inputs)
     title = name or getattr(function, "__name__", type(function).__name__)
     if isinstance(function, Module):

@@ -18,7 +18,7 @@ from firebox.runtime.image import CodeImage
 from firebox.runtime.llvm import compile_to_object, llvm_version
 from firebox.runtime.target import Target
 
-_MAGIC = b"FBXBLOB1"
+_MAGIC = b"FBXBLOB2"
 _HEAD = len(_MAGIC) + hashlib.sha256().digest_size
 _SUFFIX = ".bin"
 _STALE_SECONDS = 3600.0
@@ -33,6 +33,13 @@ def content_key(*parts: str | bytes) -> str:
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
+
+
+def _head(key: str, data: bytes) -> bytes:
+    """What stands before a blob; another key's blob is as wrong as a damaged one."""
+    digest = hashlib.sha256(key.encode())
+    digest.update(data)
+    return _MAGIC + digest.digest()
 
 
 class DiskCache:
@@ -67,7 +74,7 @@ class DiskCache:
             self._report("cannot be read", error)
             return None
         payload = data[_HEAD:]
-        if data[:_HEAD] != _MAGIC + hashlib.sha256(payload).digest():
+        if data[:_HEAD] != _head(key, payload):
             self._report("has a damaged entry, which is removed", path)
             self.remove(key)
             return None
@@ -84,7 +91,7 @@ class DiskCache:
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{next(self._numbers)}")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary.write_bytes(_MAGIC + hashlib.sha256(data).digest() + data)
+            temporary.write_bytes(_head(key, data) + data)
             temporary.replace(path)
         except OSError as error:
             self._report("cannot be written", error)

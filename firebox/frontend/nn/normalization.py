@@ -43,6 +43,9 @@ class _BatchNorm(Module):
         if x.rank not in self.ranks:
             ranks = " or ".join(map(str, self.ranks))
             raise ShapeError("wrong number of dims", op=type(self).__name__, expected=f"rank {ranks}", found=x.shape)
+        if x.shape[1] != self.num_features:
+            expected = f"{self.num_features} channels (axis 1)"
+            raise ShapeError("the channels do not fit", op=type(self).__name__, expected=expected, found=x.shape)
         mean, variance = self._statistics(x)
         return F.batch_norm(x, mean, variance, value_of(self.weight), value_of(self.bias), self.eps)
 

@@ -12,7 +12,7 @@ from firebox.errors import UserError
 from firebox.frontend import creation
 from firebox.frontend.calls import record_call
 from firebox.frontend.cells import Cell, Flat, Param
-from firebox.frontend.optim.rules import Rule
+from firebox.frontend.optim.rules import Rule, check
 from firebox.frontend.slots import Storage
 from firebox.frontend.tensor import Tensor, tensor, wrap
 from firebox.frontend.trace import Var
@@ -172,16 +172,20 @@ def make_groups(params: Any, rule: Rule, lr: float) -> list[Group]:
                 raise UserError("a parameter is in two groups", op="optimizer", found=path)
             seen[id(param)] = path
         settings = {key: value for key, value in spec.items() if key != "params"}
-        own_lr = float(settings.pop("lr", lr))
+        own_lr = settings.pop("lr", lr)
+        check("lr", own_lr)
         if not named:
             raise UserError("a group without parameters", op="optimizer", found=f"group {position}")
-        groups.append(Group(named, _with_settings(rule, settings), own_lr))
+        groups.append(Group(named, _with_settings(rule, settings), float(own_lr)))
     return groups
 
 
 def _specs(params: Any) -> list[Mapping[str, Any]]:
     if hasattr(params, "named_parameters") or isinstance(params, Param):
         return [{"params": params}]
+    if not isinstance(params, Iterable):
+        expected = "a module, or a list of parameters or of groups"
+        raise UserError("nothing to optimise", op="optimizer", expected=expected, found=repr(params)[:80])
     items = list(params)
     if items and all(isinstance(item, Mapping) for item in items):
         return items

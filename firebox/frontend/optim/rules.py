@@ -6,6 +6,7 @@ A rule sees numbers that may change (learning rate, step count) as 0-d tensors a
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 from firebox.errors import UserError
@@ -40,7 +41,7 @@ class Rule:
 
 def check(name: str, value: float, low: float = 0.0, high: float = math.inf) -> None:
     """Raises UserError unless ``low <= value < high``."""
-    if not low <= value < high:
+    if not isinstance(value, Real) or not low <= value < high:
         raise UserError(f"bad {name}", op="optimizer", expected=f"{low} <= {name} < {high}", found=value)
 
 

@@ -318,8 +318,9 @@ class _Work:
 
 
 def needs_wide_indices(group: GroupOp) -> bool:
-    """Whether element offsets may exceed 31 bits."""
-    sizes = [aval_of(v.type).size for v in (*group.operands, *group.results)]
+    """Whether element offsets may exceed 31 bits, or positions in a value that exists inside only."""
+    inner = [v for member in group.members for v in (*member.operands, *member.results)]
+    sizes = {aval_of(v.type).size for v in (*group.operands, *group.results, *inner)}
     return any(not isinstance(s, int) or s >= 1 << 31 for s in sizes)
 
 

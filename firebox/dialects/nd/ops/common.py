@@ -115,7 +115,13 @@ def broadcast_shapes(cls: type[NdOp], *shapes: Shape) -> Shape:
     found = _broadcast(shapes)
     if isinstance(found, int):
         text = " and ".join(map(shape_text, shapes))
-        raise ShapeError("shapes do not broadcast", op=short_name(cls), found=f"{text}, differing at dim {found}")
+        raise ShapeError(
+            "shapes do not broadcast",
+            op=short_name(cls),
+            expected="sizes that are equal or 1, from the last dim on",
+            found=f"{text}, differing at dim {found}",
+            hint="insert a dim with expand_dims, or reshape",
+        )
     return found
 
 
