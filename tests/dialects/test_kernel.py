@@ -63,11 +63,33 @@ def use_everything() -> func.FuncOp:
     return b.finish()
 
 
+def use_work_groups() -> func.FuncOp:
+    """A kernel of the OpenCL calling convention with what only those have."""
+    b = KernelBuilder.device_kernel("groups", [dtypes.f32, dtypes.u32], group=64, narrow=True)
+    shared = b.alloc_local(dtypes.f32, 64)
+    b.store(shared, b.local_id(), b.load(b.buffers[0], b.add(b.mul(b.group_id(), b.group), b.local_id())))
+    b.barrier()
+    low, high = b.asm_many("mov.b64 {$0, $1}, $2;", "=r,=r,l", [b.const(7, dtypes.i64)], [dtypes.u32] * 2)
+    b.store(b.buffers[1], b.group_count(), b.add(low, high))
+    b.store(b.buffers[0], b.local_id(), b.load(shared, b.sub(63, b.local_id())))
+    return b.finish()
+
+
 def test_every_op_round_trips_through_text() -> None:
-    function = use_everything()
-    used = {type(op) for op in function.walk()}
+    functions = (use_everything(), use_work_groups())
+    used = {type(op) for function in functions for op in function.walk()}
     assert set(Kernel.operations) <= used
-    assert_round_trip(function)
+    for function in functions:
+        assert_round_trip(function)
+
+
+def test_a_kernel_says_whether_it_needs_workspace_and_status() -> None:
+    b = KernelBuilder.device_kernel("plain", [dtypes.f32], group=64, narrow=False)
+    assert "kernel.workspace" not in (plain := b.finish()).attributes and "kernel.narrow" not in plain.attributes
+    b = KernelBuilder.device_kernel("uses", [dtypes.f32], group=64, narrow=True)
+    b.store(b.view(b.workspace, 0, dtypes.f32), 0, b.load(b.buffers[0], 0))
+    b.if_(b.gt(b.local_id(), 3), lambda: b.fail(1, 7))
+    assert {"kernel.workspace", "kernel.status", "kernel.narrow"} <= set(b.finish().attributes)
 
 
 def test_text_is_the_standard_dialects_plus_kernel() -> None:
@@ -134,7 +156,7 @@ def test_verifiers_say_what_is_wrong() -> None:
         lambda b: made(ops.ViewOp, [b.buffers[0], b.begin], [xdsl_compat.memref_type(F32)])
     )
     assert "positive code, found 0" in complaint(
-        lambda b: made(ops.FailOp, [b.status, b.begin, b.end], [], code=number(0, 64), op_id=number(1, 64))
+        lambda b: made(ops.FailOp, [b.status, *[b.const(0, dtypes.i64)] * 2], [], code=number(0, 64), op_id=number(1, 64))
     )
     assert "have different lanes" in complaint(
         lambda b: made(

@@ -196,6 +196,8 @@ class Arithmetic(Convert):
     def _index_division(self, name: str, unsigned: type[Operation], signed: type[Operation], a: Val, b: Val) -> Val:
         if a.const is not None and b.const is not None:
             return self.index(_FOLDS[name](int(a.const), int(b.const)))
+        if b.const == 0:  # in code for an empty array, which never runs
+            return self.index(0)
         if b.const is None:  # an extent of 0 must not trap, even where the quotient is never used
             b = self.max(b, 1)
             b.nonneg = True

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import FlatSymbolRefAttr, StringAttr, UnitAttr
-from xdsl.ir import Attribute, Block, Region
+from xdsl.ir import Attribute, Region
 
 from firebox.dialects.kernel import ops
-from firebox.dialects.kernel.memory import Memory
+from firebox.dialects.kernel.device import WorkGroups
 from firebox.dialects.kernel.values import INDEX, Operand, Ref, Val, value_type
 from firebox.dialects.xdsl_compat import (
     I64,
@@ -34,7 +34,7 @@ Parameter = DType | tuple[DType]
 """A parameter of a helper function: a scalar's type, or a 1-tuple with the element type of memory."""
 
 
-class KernelBuilder(Memory):
+class KernelBuilder(WorkGroups):
     """Builds one function.
 
     Attributes:
@@ -43,7 +43,6 @@ class KernelBuilder(Memory):
         begin: first unit to work on.
         end: one past the last unit.
         scratch: the thread's own bytes.
-        status: the status words.
         args: all parameters of a helper function.
     """
 
@@ -52,14 +51,7 @@ class KernelBuilder(Memory):
     begin: Val
     end: Val
     scratch: Ref
-    status: Ref
     args: list[Val | Ref]
-
-    def __init__(self, name: str, types: Sequence[Attribute]) -> None:
-        self._block = Block(arg_types=types)
-        super().__init__(self._block)
-        self.name = name
-        self.attributes: dict[str, Attribute] = {}
 
     @classmethod
     def kernel(
@@ -130,11 +122,17 @@ class KernelBuilder(Memory):
     def fail(self, code: int, op_id: int, d0: Operand = 0, d1: Operand = 0) -> None:
         """Record a fault (1 index out of range, 2 guard unmet, 3 out of memory), unless there is one already."""
         properties: dict[str, Attribute] = {"code": integer_attr(code, I64), "op_id": integer_attr(op_id, I64)}
-        self._effect(ops.FailOp, (self.status, self.index(d0), self.index(d1)), (), properties)
+        self._effect(ops.FailOp, (self.status, self._detail(d0), self._detail(d1)), (), properties)
+
+    def _detail(self, x: Operand) -> Val:
+        """A detail of a fault has 64 bits, also where index values have fewer."""
+        return self.cast(x, i64) if isinstance(x, Val) else self.const(x, i64)
 
     def finish(self) -> func.FuncOp:
         """End the function; the builder is used up."""
         append(self._block, create(func.ReturnOp, (), (), {}, self._loc))
+        if "kernel.group" in self.attributes:
+            self._note_used()
         kernel = "kernel.abi" in self.attributes
         function = func.FuncOp(
             self.name, (self._block.arg_types, ()), Region(self._block), None if kernel else "private"

@@ -193,6 +193,13 @@ class Memory(Mathematics):
         append(self._scopes[0].block, op)
         return Ref(op.results[0], dtype, 0)
 
+    def alloc_local(self, dtype: DType, size: int) -> Ref:
+        """An array of `size` elements that the work-items of a group share, 16-byte aligned, not zeroed."""
+        type_ = memref_type(scalar_type(dtype), size)
+        op = create(ops.AllocOp, (), (type_,), {"space": StringAttr("local")}, self._loc)
+        append(self._scopes[0].block, op)
+        return Ref(op.results[0], dtype, 0)
+
     def view(self, ref: Ref, byte_offset: Operand, dtype: DType) -> Ref:
         """Part of a byte buffer as elements of another type; aligned as the offset is."""
         if ref.dtype not in (i8, u8):
@@ -212,7 +219,18 @@ class Memory(Mathematics):
         self, text: str, constraints: str, operands: Sequence[Val | Ref], dtype: DType | None = None, lanes: int = 1
     ) -> Val | None:
         """Inline assembly as in LLVM IR, with one result of `dtype` or none."""
+        results = self._asm(text, constraints, operands, () if dtype is None else (dtype,), lanes)
+        return results[0] if results else None
+
+    def asm_many(
+        self, text: str, constraints: str, operands: Sequence[Val | Ref], dtypes: Sequence[DType]
+    ) -> list[Val]:
+        """Inline assembly with one scalar result for each of `dtypes`."""
+        return self._asm(text, constraints, operands, dtypes, 1)
+
+    def _asm(
+        self, text: str, constraints: str, operands: Sequence[Val | Ref], dtypes: Sequence[DType], lanes: int
+    ) -> list[Val]:
         properties: dict[str, Attribute] = {"text": StringAttr(text), "constraints": StringAttr(constraints)}
-        types = () if dtype is None else (value_type(dtype, lanes),)
-        op = self._effect(ops.AsmOp, operands, types, properties)
-        return None if dtype is None else Val(op.results[0], dtype, lanes, self.level)
+        op = self._effect(ops.AsmOp, operands, [value_type(d, lanes) for d in dtypes], properties)
+        return [Val(r, d, lanes, self.level) for r, d in zip(op.results, dtypes, strict=True)]

@@ -284,7 +284,8 @@ class PrefetchOp(IRDLOperation):
 
 @irdl_op_definition
 class AllocOp(IRDLOperation):
-    """Fixed-size memory of one invocation, 64-byte aligned, not zeroed; `space` is `stack` (or `local` on OpenCL)."""
+    """Fixed-size memory, not zeroed: `stack` of one invocation, 64-byte aligned; `local` of a work-group on OpenCL,
+    16-byte aligned."""
 
     name = "kernel.alloc"
     space = prop_def(StringAttr)
@@ -336,8 +337,8 @@ class FailOp(IRDLOperation):
     code = prop_def(IntegerAttr)
     op_id = prop_def(IntegerAttr)
     status = operand_def(base(MemRefType))
-    detail0 = operand_def(IndexType)
-    detail1 = operand_def(IndexType)
+    detail0 = operand_def(i64)
+    detail1 = operand_def(i64)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$status `,` $detail0 `,` $detail1 attr-dict `:` type($status)"
@@ -363,8 +364,39 @@ class AsmOp(IRDLOperation):
     assembly_format = "$text `,` $constraints `(` $arguments `)` attr-dict `:` functional-type($arguments, $outputs)"
 
     def verify_(self) -> None:
-        if len(self.outputs) > 1:
-            raise VerifyException(f"kernel.asm has at most one result, found {len(self.outputs)}")
+        if any(isinstance(o.type, MemRefType) for o in self.outputs):
+            raise VerifyException("kernel.asm gives values, not memory")
+
+
+ID_KINDS = ("group", "groups", "item")
+
+
+@irdl_op_definition
+class IdOp(IRDLOperation):
+    """Where this work-item is: its `group`, how many `groups` there are, which `item` of its group it is."""
+
+    name = "kernel.id"
+    kind = prop_def(StringAttr)
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$kind attr-dict"
+
+    def verify_(self) -> None:
+        if self.kind.data not in ID_KINDS:
+            raise VerifyException(f"kernel.id knows {', '.join(ID_KINDS)}, found '{self.kind.data}'")
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """All work-items of the group come here before any goes on, and see what the others wrote to local memory.
+
+    Not what they wrote to buffers: a fence for those would wait for every store under way.
+    """
+
+    name = "kernel.barrier"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
 
 
 Kernel = Dialect(
@@ -373,10 +405,12 @@ Kernel = Dialect(
         AllocOp,
         AsmOp,
         AtomicOp,
+        BarrierOp,
         CastOp,
         CmpOp,
         FailOp,
         GatherOp,
+        IdOp,
         IotaOp,
         MaskOp,
         OpaqueOp,

@@ -1,20 +1,20 @@
 """Lane-wise expressions on floats of one width and the integers beside them, for the expansions of math and casts."""
 
-from collections.abc import Sequence
-from typing import Literal
+from typing import Self
 
 from firebox.lowering.llvm import rounding
 from firebox.lowering.llvm.function import FunctionText
+from firebox.lowering.llvm.payne_hanek import large_angles
 from firebox.lowering.llvm.text import float_literal, splat, suffix, vector
+from firebox.lowering.math.lanewise import Angle, Element
+from firebox.lowering.math.lanewise import Lanewise as Base
 
-Element = Literal["float", "double"]
 
-
-class Lanewise:
+class Lanewise(Base):
     """Writes instructions on values of one shape into a function; every method gives operand text.
 
     Attributes:
-        element: `float` or `double`.
+        fn: the function.
         lanes: 1 for scalars.
         type: the LLVM type of the floats.
         int: the LLVM type of integers of the same width.
@@ -22,15 +22,17 @@ class Lanewise:
     """
 
     def __init__(self, f: FunctionText, element: Element, lanes: int) -> None:
+        super().__init__(element)
         self.fn = f
-        self.element: Element = element
         self.lanes = lanes
-        self.bit_count = 32 if element == "float" else 64
-        self.mantissa_bits = 23 if element == "float" else 52
         self.int_element = f"i{self.bit_count}"
         self.type = vector(element, lanes)
         self.int = vector(self.int_element, lanes)
         self.mask = vector("i1", lanes)
+
+    def within(self, f: FunctionText, element: Element, lanes: int) -> Self:
+        """The operations on another shape, written into any function."""
+        return type(self)(f, element, lanes)
 
     # Literals
 
@@ -83,22 +85,6 @@ class Lanewise:
     def select(self, cond: str, a: str, b: str) -> str:
         return self.fn.op(f"select {self.mask} {cond}, {self.type} {a}, {self.type} {b}")
 
-    def clamp(self, x: str, low: float, high: float) -> str:
-        """`x` into [low, high], NaN unchanged: the constant is the first operand of each comparison."""
-        x = self.select(self.cmp("ogt", self.f(low), x), self.f(low), x)
-        return self.select(self.cmp("olt", self.f(high), x), self.f(high), x)
-
-    def estrin(self, x: str, coefficients: Sequence[float]) -> str:
-        """A polynomial by Estrin's scheme (a short dependency chain); coefficients from the constant term up."""
-        terms = [self.f(c) for c in coefficients]
-        power = x
-        while len(terms) > 1:
-            pairs = [self.fma(terms[k + 1], power, terms[k]) for k in range(0, len(terms) - 1, 2)]
-            terms = pairs + terms[len(pairs) * 2 :]
-            if len(terms) > 1:
-                power = self.mul(power, power)
-        return terms[0]
-
     # Integers
 
     def iadd(self, a: str, b: str) -> str:
@@ -106,6 +92,9 @@ class Lanewise:
 
     def isub(self, a: str, b: str) -> str:
         return self.fn.op(f"sub {self.int} {a}, {b}")
+
+    def imax(self, a: str, b: str) -> str:
+        return self.fn.lanewise("smax", self.int_element, self.lanes, a, b)
 
     def and_(self, a: str, b: str) -> str:
         return self.fn.op(f"and {self.int} {a}, {b}")
@@ -158,25 +147,36 @@ class Lanewise:
         """Integers as the floats with these bits."""
         return self.fn.op(f"bitcast {self.int} {a} to {self.type}")
 
-    def nearest(self, x: str, factor: float) -> tuple[str, str]:
-        """`x * factor` rounded to an integer, as a float and as an integer; for magnitudes below 2^(mantissa - 2).
+    def number(self, a: str) -> str:
+        return self.fn.op(f"sitofp {self.int} {a} to {self.type}")
 
-        Adding 1.5 * 2^mantissa leaves the integer in the lowest bits, which needs no conversion instruction: those
-        are missing for vectors of f64 before AVX-512.
-        """
-        magic = 1.5 * 2.0**self.mantissa_bits
-        shifted = self.fma(x, self.f(factor), self.f(magic))
-        number = self.sub(shifted, self.f(magic))
-        return number, self.isub(self.bits(shifted), self.bits_of(magic))
+    def double(self) -> Self:
+        return self.within(self.fn, "double", self.lanes)
 
-    def bits_of(self, value: float) -> str:
-        """The bits of a constant."""
-        exact = float_literal(value, "double")
-        word = int(exact, 16)
-        if self.element == "double":
-            return self.i(word)
-        exponent = ((word >> 52) & 0x7FF) - 1023 + 127
-        return self.i((word >> 63) << 31 | exponent << 23 | (word >> 29) & 0x7FFFFF)
+    def widen(self, a: str) -> str:
+        return self.fn.op(f"fpext {self.type} {a} to {vector('double', self.lanes)}")
+
+    def narrow(self, a: str) -> str:
+        return self.fn.op(f"fptrunc {vector('double', self.lanes)} {a} to {self.type}")
+
+    def replace_large(self, x: str, far: str, usual: Angle) -> Angle:
+        f = self.fn
+        slow, done, before = f.new_label("large"), f.new_label("reduced"), f.label
+        f.branch_if(self.any(far), slow, done)
+        f.block(slow)
+        exact = large_angles(self, x)
+        replaced = (
+            self.select(far, exact[0], usual[0]),
+            self.select(far, exact[1], usual[1]),
+            self.iselect(far, exact[2], usual[2]),
+        )
+        f.branch(done)
+        f.block(done)
+        r, low, n = (
+            f.phi(type_, [(fast, before), (other, slow)])
+            for type_, fast, other in zip((self.type, self.type, self.int), usual, replaced, strict=True)
+        )
+        return r, low, n
 
     def scale(self, x: str, n: str) -> str:
         """x * 2^n with one rounding, n an integer in [-2 * bias, 2 * bias].
@@ -188,10 +188,4 @@ class Lanewise:
             exponent = vector("i32", self.lanes)
             n32 = n if self.bit_count == 32 else self.fn.op(f"trunc {self.int} {n} to {exponent}")
             return self.fn.intrinsic(name, self.type, [(self.type, x), (exponent, n32)])
-        half = self.ashr(n, 1)
-        return self.mul(self.mul(x, self.power(half)), self.power(self.isub(n, half)))
-
-    def power(self, n: str) -> str:
-        """2^n for an integer n that is a normal exponent."""
-        bias = (1 << (self.bit_count - self.mantissa_bits - 2)) - 1
-        return self.real(self.shl(self.iadd(n, self.i(bias)), self.mantissa_bits))
+        return super().scale(x, n)

@@ -13,6 +13,7 @@ from firebox.lowering.llvm.function import LOWERINGS, FunctionText, lowers
 from firebox.lowering.llvm.lanewise import Lanewise
 from firebox.lowering.llvm.text import splat
 from firebox.lowering.llvm.text import vector as vec
+from firebox.lowering.math import narrow_floats
 
 _BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64}
 
@@ -28,7 +29,7 @@ def _cast(f: FunctionText, op: kernel.CastOp) -> None:
         element = "float"
     goal = "float" if narrow_out else f.shape(result)[0]
     if narrow_out == "f16" and element == "double":
-        x = _double_to_float_odd(f, lanes, x)
+        x = narrow_floats.double_to_float_odd(Lanewise(f, "float", lanes), x)
     else:
         x = convert(f, element, goal, lanes, x, "signed" in op.properties)
     if narrow_out:
@@ -92,21 +93,13 @@ def saturate(f: FunctionText, source: str, goal: str, lanes: int, x: str, signed
 
 
 def bf16_to_float(f: FunctionText, lanes: int, x: str) -> str:
-    """The upper half of a float."""
     v = Lanewise(f, "float", lanes)
-    wide = f.op(f"zext {vec('i16', lanes)} {x} to {v.int}")
-    return v.real(v.shl(wide, 16))
+    return narrow_floats.bf16_to_float(v, f.op(f"zext {vec('i16', lanes)} {x} to {v.int}"))
 
 
 def float_to_bf16(f: FunctionText, lanes: int, x: str) -> str:
-    """Round half to even by adding 0x7fff and the lowest kept bit; a NaN stays one (its quiet bit is set)."""
     v = Lanewise(f, "float", lanes)
-    bits = v.bits(x)
-    lowest = v.and_(v.lshr(bits, 16), v.i(1))
-    rounded = v.lshr(v.iadd(bits, v.iadd(lowest, v.i(0x7FFF))), 16)
-    quiet = v.or_(v.lshr(bits, 16), v.i(0x40))
-    chosen = v.iselect(v.cmp("uno", x, x), quiet, rounded)
-    return f.op(f"trunc {v.int} {chosen} to {vec('i16', lanes)}")
+    return f.op(f"trunc {v.int} {narrow_floats.float_to_bf16(v, x)} to {vec('i16', lanes)}")
 
 
 def _has_half(f: FunctionText) -> bool:
@@ -114,49 +107,19 @@ def _has_half(f: FunctionText) -> bool:
 
 
 def f16_to_float(f: FunctionText, lanes: int, x: str) -> str:
-    """Exact. Without the instruction: move the fields, scale by 2^112, which also makes denormals normal; fix inf."""
     if _has_half(f):
         half = f.op(f"bitcast {vec('i16', lanes)} {x} to {vec('half', lanes)}")
         return f.op(f"fpext {vec('half', lanes)} {half} to {vec('float', lanes)}")
     v = Lanewise(f, "float", lanes)
-    wide = f.op(f"zext {vec('i16', lanes)} {x} to {v.int}")
-    magnitude = v.shl(v.and_(wide, v.i(0x7FFF)), 13)
-    scaled = v.bits(v.mul(v.real(magnitude), v.f(2.0**112)))
-    special = v.icmp("uge", magnitude, v.i(0x7C00 << 13))
-    scaled = v.iselect(special, v.or_(magnitude, v.i(0x7F800000)), scaled)
-    return v.real(v.or_(scaled, v.shl(v.and_(wide, v.i(0x8000)), 16)))
+    return narrow_floats.f16_to_float(v, f.op(f"zext {vec('i16', lanes)} {x} to {v.int}"))
 
 
 def float_to_f16(f: FunctionText, lanes: int, x: str) -> str:
-    """Round half to even. Without the instruction: normals by adding below the last kept bit, denormals by
-    adding 0.5, whose last place is 2^-24 (F. Giesen, float_to_half_fast3_rtne)."""
     if _has_half(f):
         half = f.op(f"fptrunc {vec('float', lanes)} {x} to {vec('half', lanes)}")
         return f.op(f"bitcast {vec('half', lanes)} {half} to {vec('i16', lanes)}")
     v = Lanewise(f, "float", lanes)
-    bits = v.bits(x)
-    magnitude = v.and_(bits, v.i(0x7FFFFFFF))
-    small = v.isub(v.bits(v.add(v.real(magnitude), v.f(0.5))), v.i(0x3F000000))
-    lowest = v.and_(v.lshr(magnitude, 13), v.i(1))
-    normal = v.lshr(v.iadd(v.iadd(magnitude, v.i(0xFFF - (112 << 23))), lowest), 13)
-    half = v.iselect(v.icmp("ult", magnitude, v.i(113 << 23)), small, normal)
-    half = v.iselect(v.icmp("uge", magnitude, v.i(0x47800000)), v.i(0x7C00), half)
-    nan = v.or_(v.i(0x7E00), v.and_(v.lshr(magnitude, 13), v.i(0x1FF)))
-    half = v.iselect(v.icmp("ugt", magnitude, v.i(0x7F800000)), nan, half)
-    half = v.or_(half, v.and_(v.lshr(bits, 16), v.i(0x8000)))
-    return f.op(f"trunc {v.int} {half} to {vec('i16', lanes)}")
-
-
-def _double_to_float_odd(f: FunctionText, lanes: int, x: str) -> str:
-    """To float, inexact results with an odd last bit, so that rounding once more gives the correctly rounded f16."""
-    wide, v = Lanewise(f, "double", lanes), Lanewise(f, "float", lanes)
-    near = f.op(f"fptrunc {wide.type} {x} to {v.type}")
-    back = f.op(f"fpext {v.type} {near} to {wide.type}")
-    bits = v.bits(near)
-    too_far = wide.cmp("ogt", wide.abs(back), wide.abs(x))
-    toward_zero = v.iselect(too_far, v.isub(bits, v.i(1)), bits)
-    inexact = wide.cmp("one", back, x)
-    return v.real(v.iselect(inexact, v.or_(toward_zero, v.i(1)), bits))
+    return f.op(f"trunc {v.int} {narrow_floats.float_to_f16(v, x)} to {vec('i16', lanes)}")
 
 
 # Bits

@@ -178,6 +178,8 @@ def _fail(f: FunctionText, op: kernel.FailOp) -> None:
 
 @lowers(kernel.AsmOp)
 def _asm(f: FunctionText, op: kernel.AsmOp) -> None:
+    if len(op.results) > 1:
+        raise CompilerError("several results of assembly have no LLVM text yet", op=op.name, found=len(op.results))
     result = f.type(op.results[0]) if op.results else "void"
     arguments = ", ".join(f"{f.type(v)} {f.value(v)}" for v in operands_of(op))
     call = f"call {result} asm sideeffect {_quoted(op.text.data)}, {_quoted(op.constraints.data)}({arguments})"

@@ -1,27 +1,18 @@
-"""The exact reduction of large angles (Payne and Hanek 1983), as helper functions in the module that needs them.
+"""The exact reduction of large angles (math.payne_hanek says how) as helper functions of the module."""
 
-x = M 2^e with a 53-bit M. Of the bits of 2/pi only a window of 192 matters: higher ones contribute multiples of 4 to
-x 2/pi, lower ones less than 2^-137. M times the window, modulo 2^192, has the quadrant in its top two bits and the
-fraction below; doubles come no closer to a multiple of pi/2 than about 2^-62 of it.
-"""
+from typing import TYPE_CHECKING
 
-from firebox.lowering.llvm.function import FunctionText, ModuleText
-from firebox.lowering.llvm.lanewise import Lanewise
+from firebox.lowering.llvm.function import FunctionText
 from firebox.lowering.llvm.text import float_literal
+from firebox.lowering.math.payne_hanek import HALF_PI, TWO_OVER_PI
 
-# The bits of 2/pi after the binary point, 64 a word (from mpmath), behind one word of zeros for moderate angles.
-_TABLE = (
-    0x0000000000000000, 0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041, 0xFE5163ABDEBBC561,
-    0xB7246E3A424DD2E0, 0x06492EEA09D1921C, 0xFE1DEB1CB129A73E, 0xE88235F52EBB4484, 0xE99C7026B45F7E41,
-    0x3991D639835339F4, 0x9C845F8BBDF9283B, 0x1FF897FFDE05980F, 0xEF2F118B5A0A6D1F, 0x6D367ECF27CB09B7,
-    0x4F463F669E5FEA2D, 0x7527BAC7EBE5F17B, 0x3D0739F78A5292EA, 0x6BFB5FB11F8D5D08, 0x56033046FC7B6BAB,
-    0xF0CFBC209AF4361D,
-)  # fmt: skip
-_HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
+if TYPE_CHECKING:  # it imports this module
+    from firebox.lowering.llvm.lanewise import Lanewise
+
 _STRUCT = "{ double, double, i64 }"
 
 
-def large_angles(v: Lanewise, x: str) -> tuple[str, str, str]:
+def large_angles(v: "Lanewise", x: str) -> tuple[str, str, str]:
     """r in two parts and n for every lane of finite x with |x| >= 2^16 (other lanes: anything)."""
     name = f"fb.reduce.{'f32' if v.element == 'float' else 'f64'}x{v.lanes}"
     v.fn.module.helper(name, lambda: _lanes_helper(v, name))
@@ -31,11 +22,11 @@ def large_angles(v: Lanewise, x: str) -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-def _lanes_helper(shape: Lanewise, name: str) -> str:
+def _lanes_helper(shape: "Lanewise", name: str) -> str:
     """A function that reduces lane after lane through memory."""
     f = FunctionText(shape.fn.module)
-    v = Lanewise(f, shape.element, shape.lanes)
-    scalar = f.module.helper("fb.reduce", lambda: _scalar_helper(f.module))
+    v = shape.within(f, shape.element, shape.lanes)
+    scalar = f.module.helper("fb.reduce", lambda: _scalar_helper(shape))
     places = [f.alloca(type_, 64) for type_ in (v.type, v.type, v.type, v.int)]
     f.line(f"store {v.type} %x, ptr {places[0]}, align 64")
     f.branch("lane")
@@ -67,11 +58,11 @@ def _lanes_helper(shape: Lanewise, name: str) -> str:
     return "\n".join([head, "entry:", *f.allocas, f.body(), "}"])
 
 
-def _scalar_helper(module: ModuleText) -> str:
+def _scalar_helper(shape: "Lanewise") -> str:
     """The reduction of one finite double with |x| >= 2^16: {r, its rounding error, n}."""
-    module.helper("fb.two_over_pi", _table)
-    f = FunctionText(module)
-    v = Lanewise(f, "double", 1)
+    f = FunctionText(shape.fn.module)
+    f.module.helper("fb.two_over_pi", _table)
+    v = shape.within(f, "double", 1)
     bits = v.bits("%x")
     field = v.and_(v.lshr(bits, 52), v.i(0x7FF))
     mantissa = v.or_(v.and_(bits, v.i((1 << 52) - 1)), v.i(1 << 52))
@@ -94,8 +85,8 @@ def _scalar_helper(module: ModuleText) -> str:
 
 
 def _table() -> str:
-    words = ", ".join(f"i64 {word - (1 << 64) if word >> 63 else word}" for word in _TABLE)
-    return f"@fb.two_over_pi = private unnamed_addr constant [{len(_TABLE)} x i64] [{words}], align 64"
+    words = ", ".join(f"i64 {word - (1 << 64) if word >> 63 else word}" for word in TWO_OVER_PI)
+    return f"@fb.two_over_pi = private unnamed_addr constant [{len(TWO_OVER_PI)} x i64] [{words}], align 64"
 
 
 def _window(f: FunctionText, position: str) -> list[str]:
@@ -109,7 +100,7 @@ def _window(f: FunctionText, position: str) -> list[str]:
     return [f.lanewise("fshl", "i64", 1, words[k], words[k + 1], shift) for k in range(3)]
 
 
-def _fraction(f: FunctionText, v: Lanewise, mantissa: str, words: list[str]) -> tuple[str, str]:
+def _fraction(f: FunctionText, v: "Lanewise", mantissa: str, words: list[str]) -> tuple[str, str]:
     """The quadrant (0 to 3) and the 128-bit fraction of M times the window."""
     m = f.op(f"zext i64 {mantissa} to i128")
     wide = [f.op(f"zext i64 {word} to i128") for word in words]
@@ -124,7 +115,7 @@ def _fraction(f: FunctionText, v: Lanewise, mantissa: str, words: list[str]) -> 
     return v.lshr(top, 62), f.op(f"or i128 {f.op(f'shl i128 {high_part}, 64')}, {low_part}")
 
 
-def _to_radians(f: FunctionText, v: Lanewise, fraction: str) -> tuple[str, str]:
+def _to_radians(f: FunctionText, v: "Lanewise", fraction: str) -> tuple[str, str]:
     """|fraction| / 2^128 * pi/2 as a sum of two doubles, from its 106 leading bits."""
     size = f.intrinsic("llvm.abs.i128", "i128", [("i128", fraction), ("i1", "false")])
     zeros = f.intrinsic("llvm.ctlz.i128", "i128", [("i128", size), ("i1", "false")])
@@ -137,7 +128,7 @@ def _to_radians(f: FunctionText, v: Lanewise, fraction: str) -> tuple[str, str]:
     scale = v.power(exponent)
     a = v.mul(v.mul(f.op(f"uitofp i64 {first} to double"), float_literal(2.0**-53, "double")), scale)
     b = v.mul(v.mul(f.op(f"uitofp i64 {second} to double"), float_literal(2.0**-106, "double")), scale)
-    high, low = (v.f(part) for part in _HALF_PI)
+    high, low = (v.f(part) for part in HALF_PI)
     product = v.mul(a, high)
     error = v.fma(a, high, v.neg(product))
     error = v.add(error, v.fma(a, low, v.mul(b, high)))

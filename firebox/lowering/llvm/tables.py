@@ -11,12 +11,12 @@ from firebox.dialects.xdsl_compat import operands_of
 from firebox.errors import CompilerError
 from firebox.lowering.llvm.function import LOWERINGS, FunctionText
 from firebox.lowering.llvm.lanewise import Lanewise
-from firebox.lowering.llvm.math_erf import erf
-from firebox.lowering.llvm.math_exp import exp, exp2, expm1, sigmoid, tanh
-from firebox.lowering.llvm.math_log import log, log1p, log2
-from firebox.lowering.llvm.math_pow import pow_
 from firebox.lowering.llvm.math_rem import remainder
-from firebox.lowering.llvm.math_trig import cos, sin
+from firebox.lowering.math.erf import erf
+from firebox.lowering.math.exp import exp, exp2, expm1, sigmoid, tanh
+from firebox.lowering.math.log import log, log1p, log2
+from firebox.lowering.math.pow import pow_
+from firebox.lowering.math.trig import cos, sin
 
 Expansion = Callable[..., str]
 

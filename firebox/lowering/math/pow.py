@@ -4,9 +4,9 @@ f32 computes in f64. f64 takes the logarithm as an unevaluated sum of two double
 s^4 p(s^2)), where s, s^2 and the coefficient 2/3 have two parts.
 """
 
-from firebox.lowering.llvm import coefficients as c
-from firebox.lowering.llvm.lanewise import Lanewise
-from firebox.lowering.llvm.math_log import LOG2_E, as_real, exponent_of, scaled_down, split
+from firebox.lowering.math import coefficients as c
+from firebox.lowering.math.lanewise import Lanewise
+from firebox.lowering.math.log import LOG2_E, as_real, exponent_of, scaled_down, split
 
 _INF = float("inf")
 _NAN = float("nan")
@@ -43,8 +43,8 @@ def _ends(v: Lanewise, magnitude: str, logarithm: str) -> str:
 
 
 def _power_float(v: Lanewise, magnitude: str, y: str) -> str:
-    w = Lanewise(v.fn, "double", v.lanes)
-    wide, exponent = (v.fn.op(f"fpext {v.type} {value} to {w.type}") for value in (magnitude, y))
+    w = v.double()
+    wide, exponent = (v.widen(value) for value in (magnitude, y))
     e = exponent_of(w, wide)
     z = w.sub(scaled_down(w, wide, e), w.f(1.0))
     tail = w.mul(w.mul(z, z), w.estrin(z, c.LOG2_POW))
@@ -53,7 +53,7 @@ def _power_float(v: Lanewise, magnitude: str, y: str) -> str:
     number, n = w.nearest(product, 1.0)
     r = w.sub(product, number)
     result = w.mul(w.fma(r, w.estrin(r, c.EXP2_POW), w.f(1.0)), w.power(n))
-    return v.fn.op(f"fptrunc {w.type} {result} to {v.type}")
+    return v.narrow(result)
 
 
 def _product(v: Lanewise, a: str, b: str) -> Pair:

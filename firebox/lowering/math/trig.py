@@ -4,9 +4,8 @@ Moderate angles reduce by pi/2 in three parts with fused multiply-adds (Cody and
 helper function replaces r by the exact reduction of Payne and Hanek (1983), so results are right for all angles.
 """
 
-from firebox.lowering.llvm import coefficients as c
-from firebox.lowering.llvm.lanewise import Lanewise
-from firebox.lowering.llvm.payne_hanek import large_angles
+from firebox.lowering.math import coefficients as c
+from firebox.lowering.math.lanewise import Angle, Lanewise
 
 _TWO_OVER_PI = 0.6366197723675814
 _HALF_PI = {
@@ -17,29 +16,16 @@ _MODERATE = {"float": 2.0**16, "double": 2.0**30}
 """Up to here n pi/2 has at most as many bits as the reduction needs."""
 
 
-def reduce(v: Lanewise, x: str) -> tuple[str, str, str]:
+def reduce(v: Lanewise, x: str) -> Angle:
     """r in two parts (the second is zero for f32), and the integer n of x = n pi/2 + r, of which two bits count."""
     r, low, n = _reduce_moderate(v, x)
     magnitude = v.abs(x)
     far = v.cmp("ogt", magnitude, v.f(_MODERATE[v.element]))
     far = v.both(far, v.cmp("olt", magnitude, v.f(float("inf"))))
-    f = v.fn
-    slow, done, before = f.new_label("large"), f.new_label("reduced"), f.label
-    f.branch_if(v.any(far), slow, done)
-    f.block(slow)
-    exact = large_angles(v, x)
-    replaced = (v.select(far, exact[0], r), v.select(far, exact[1], low), v.iselect(far, exact[2], n))
-    f.branch(done)
-    f.block(done)
-    types = (v.type, v.type, v.int)
-    joined = [
-        f.phi(type_, [(fast, before), (other, slow)])
-        for type_, fast, other in zip(types, (r, low, n), replaced, strict=True)
-    ]
-    return joined[0], joined[1], joined[2]
+    return v.replace_large(x, far, (r, low, n))
 
 
-def _reduce_moderate(v: Lanewise, x: str) -> tuple[str, str, str]:
+def _reduce_moderate(v: Lanewise, x: str) -> Angle:
     first, second, third = _HALF_PI[v.element]
     number, n = v.nearest(x, _TWO_OVER_PI)
     r = v.fma(number, v.f(-first), x)

@@ -3,9 +3,9 @@
 The form of the second part is due to N. Juffa: its relative error shrinks with erfc, so one polynomial does.
 """
 
-from firebox.lowering.llvm import coefficients as c
-from firebox.lowering.llvm.lanewise import Lanewise
-from firebox.lowering.llvm.math_exp import exp_moderate
+from firebox.lowering.math import coefficients as c
+from firebox.lowering.math.exp import exp_moderate
+from firebox.lowering.math.lanewise import Lanewise
 
 _SPLIT = {"float": 0.925, "double": 1.0}
 _END = {"float": 3.95, "double": 5.95}

@@ -4,8 +4,8 @@ x = m 2^e with m in [sqrt(1/2), sqrt(2)), and z = m - 1 exactly. In f32 log(1 + 
 where that would take 20 terms, log(1 + z) = z - (z^2/2 - s (z^2/2 + s^2 p(s^2))) with s = z / (2 + z), as in fdlibm.
 """
 
-from firebox.lowering.llvm import coefficients as c
-from firebox.lowering.llvm.lanewise import Lanewise
+from firebox.lowering.math import coefficients as c
+from firebox.lowering.math.lanewise import Lanewise
 
 LN2 = {
     "float": (0.6931471824645996, -1.9046542121259336e-09),
@@ -32,7 +32,7 @@ def scaled_down(v: Lanewise, x: str, e: str) -> str:
 def as_real(v: Lanewise, e: str) -> str:
     """A small integer as a float; for f64 without the conversion, which only AVX-512 has for vectors."""
     if v.element == "float":
-        return v.fn.op(f"sitofp {v.int} {e} to {v.type}")
+        return v.number(e)
     magic = 1.5 * 2.0**v.mantissa_bits
     return v.sub(v.real(v.iadd(e, v.bits_of(magic))), v.f(magic))
 
@@ -104,7 +104,7 @@ def log1p(v: Lanewise, x: str) -> str:
     """log(1 + x): the exponent comes from 1 + x, but z = x / 2^e + (1 / 2^e - 1) from x itself."""
     bias = (1 << (v.bit_count - v.mantissa_bits - 2)) - 1
     e = exponent_of(v, v.add(x, v.f(1.0)))
-    field = v.fn.lanewise("smax", v.int_element, v.lanes, v.isub(v.i(bias), e), v.i(0))
+    field = v.imax(v.isub(v.i(bias), e), v.i(0))
     z = v.add(scaled_down(v, x, e), v.sub(v.real(v.shl(field, v.mantissa_bits)), v.f(1.0)))
     result = v.copysign(log_from(v, z, as_real(v, e)), x)  # keeps the sign of a zero
     return specials(v, x, -1.0, result)

@@ -6,8 +6,8 @@ exp: x = n log(2) + r with |r| <= log(2)/2, log(2) in two parts and fused multip
 
 from dataclasses import dataclass
 
-from firebox.lowering.llvm import coefficients as c
-from firebox.lowering.llvm.lanewise import Lanewise
+from firebox.lowering.math import coefficients as c
+from firebox.lowering.math.lanewise import Lanewise
 
 LOG2_E = 1.4426950408889634
 

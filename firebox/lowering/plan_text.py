@@ -1,0 +1,146 @@
+"""The host entry of a plan as LLVM IR text: what the devices' entries have in common.
+
+``void @<name>(ptr env, ptr args, ptr dims, ptr outs, ptr status)``: `dims` are the values of the symbolic dims, 8 bytes
+each; `args` and `outs` are tables with one pointer per buffer, the last one of `outs` is the arena.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from firebox import dims
+from firebox.dialects import plan
+from firebox.dims import Call, DimLike
+from firebox.errors import CompilerError
+from firebox.lowering.llvm.text import Text
+
+PARAMETERS = "ptr %env, ptr %args, ptr %dims, ptr %outs, ptr %status"
+
+
+class PlanWriter(ABC):
+    """Writes one entry function, step by step.
+
+    Attributes:
+        out: the function's body so far.
+        names: operand texts of the dims by name.
+        places: operand texts of the buffers: an address of what the device takes for one.
+    """
+
+    def __init__(self, program: plan.ProgramOp) -> None:
+        self.program = program
+        self.out = Text()
+        self.names: dict[str, str] = {}
+        self.places: dict[SSAValue, str] = {}
+        self._known: dict[DimLike, str] = {}
+
+    @abstractmethod
+    def alloc(self, op: plan.AllocOp) -> str:
+        """Write what finds a part of the arena; returns its place."""
+
+    @abstractmethod
+    def view(self, op: plan.ViewOp) -> str:
+        """Write what finds a part of another buffer; returns its place."""
+
+    @abstractmethod
+    def launch(self, op: plan.LaunchOp) -> None:
+        """Write a call of a kernel."""
+
+    @abstractmethod
+    def copy(self, op: plan.CopyOp) -> None:
+        """Write a copy between buffers."""
+
+    @abstractmethod
+    def fill(self, op: plan.FillOp) -> None:
+        """Write the zeroing of a buffer."""
+
+    def load_dims(self) -> None:
+        """Write what reads the values of the symbolic dims."""
+        assert isinstance(self.program.dims, ArrayAttr)
+        for k, name in enumerate(self.program.dims.data):
+            assert isinstance(name, StringAttr)
+            self.names[name.data] = self.slot("i64", "%dims", k)
+
+    def steps(self) -> None:
+        """Write every step of the program."""
+        for op in self.program.body.block.ops:
+            self._step(op)
+        self.out.line("ret void")
+
+    def _step(self, op: Operation) -> None:
+        if isinstance(op, plan.InputOp):
+            self.places[op.buffer] = self.argument("%args", op.integer("index"))
+        elif isinstance(op, plan.OutputOp):
+            self.places[op.buffer] = self.argument("%outs", op.integer("index"))
+        elif isinstance(op, plan.AllocOp):
+            self.places[op.buffer] = self.alloc(op)
+        elif isinstance(op, plan.ViewOp):
+            self.places[op.buffer] = self.view(op)
+        elif isinstance(op, plan.LaunchOp):
+            self.launch(op)
+        elif isinstance(op, plan.CopyOp):
+            self.copy(op)
+        elif isinstance(op, plan.FillOp):
+            self.fill(op)
+        elif not isinstance(op, plan.EndOp):
+            raise CompilerError("not a step of a plan", op=op.name)
+
+    def argument(self, table: str, index: int) -> str:
+        """The place of an input or output."""
+        return self.slot("ptr", table, index)
+
+    def count(self, kind: type[Operation]) -> int:
+        """How many steps of a kind the program has."""
+        return sum(isinstance(op, kind) for op in self.program.body.block.ops)
+
+    def slot(self, type_: str, base: str, index: int) -> str:
+        """Load from a table of 8-byte slots."""
+        return self.out.op(f"load {type_}, ptr {self.at(base, 'i64', str(index))}, align 8")
+
+    def at(self, base: str, unit: str, index: str) -> str:
+        """The address of an element."""
+        return base if index == "0" else self.out.op(f"getelementptr inbounds {unit}, ptr {base}, i64 {index}")
+
+    # ---- dims ----------------------------------------------------------------------------------------------------
+
+    def expression(self, value: DimLike) -> str:
+        """The operand text of a dim expression (non-negative i64)."""
+        if isinstance(value, int):
+            return str(value)
+        found = self._known.get(value)
+        if found is None:
+            found = self._known[value] = self._sum([self._product(m, c) for m, c in value.terms])
+        return found
+
+    def _sum(self, terms: Sequence[str]) -> str:
+        total = terms[0]
+        for term in terms[1:]:
+            total = self.out.op(f"add nsw i64 {total}, {term}")
+        return total
+
+    def _product(self, monomial: dims.Monomial, coefficient: int) -> str:
+        factors = [self._atom(a) for a in monomial]
+        if coefficient != 1 or not factors:
+            factors.append(str(coefficient))
+        total = factors[0]
+        for factor in factors[1:]:
+            total = self.out.op(f"mul nsw i64 {total}, {factor}")
+        return total
+
+    def _atom(self, atom: dims.Atom) -> str:
+        if isinstance(atom, Call):
+            return self._call(atom)
+        if atom not in self.names:
+            raise CompilerError("a dim of the plan has no value", op="plan", expected=list(self.names), found=atom)
+        return self.names[atom]
+
+    def _call(self, call: Call) -> str:
+        a, b = self.expression(call.lhs), self.expression(call.rhs)
+        if call.function == "floordiv":
+            return self.out.op(f"sdiv i64 {a}, {b}")
+        if call.function == "mod":
+            return self.out.op(f"srem i64 {a}, {b}")
+        less = self.out.op(f"icmp slt i64 {a}, {b}")
+        first, second = (a, b) if call.function == "min" else (b, a)
+        return self.out.op(f"select i1 {less}, i64 {first}, i64 {second}")
