@@ -68,10 +68,10 @@ def _schedule(group: GroupOp, target: Target) -> Schedule:
     return Schedule("escape_time", grain=grain_of(4 * op.values["limit"]))
 
 
-def _launch(group: GroupOp, schedule: Schedule) -> Launch:
+def _launch(group: GroupOp, schedule: Schedule) -> tuple[Launch, ...]:
     """One unit of work for each element."""
     (op,) = group.members
-    return Launch(op.avals[0].size, schedule.grain)
+    return (Launch(op.avals[0].size, schedule.grain),)
 
 
 def _generate(
@@ -97,7 +97,7 @@ def _generate(
         k.store(steps, at, k.while_([zero, zero, k.const(0, i32)], inside, step)[2])
 
     k.loop(k.begin, k.end, 1, [], element)
-    return Kernels(k.finish())
+    return Kernels((k.finish(),))
 
 
 register_template(EscapeTime.name, Template("escape_time", _schedule, _generate, _launch))

@@ -1,8 +1,9 @@
 """Pass `bufferize`: from values to buffers; appends the `plan.program` of the module.
 
 Every result of a group gets a buffer: an output of the program, the place it has inside a packed buffer, the buffer of
-an operand that dies there and may be overwritten, or a part of the arena. Views share the buffer of their source. Sizes
-are dim expressions, so a symbolic batch has a symbolic arena.
+an operand that dies there and may be overwritten, or a part of the arena. Views share the buffer of their source; on
+OpenCL, where kernels rely on buffers that start at 16-byte boundaries, a view that starts elsewhere is a copy. Sizes are
+dim expressions, so a symbolic batch has a symbolic arena.
 """
 
 import functools
@@ -24,11 +25,13 @@ from firebox.dims import DimLike, dim
 from firebox.lowering.access import formula_of
 from firebox.lowering.generate.body import linear
 from firebox.lowering.generate.nest import Nest
-from firebox.lowering.generate.templates import HOST, Launch, template_of
+from firebox.lowering.generate.templates import HOST, Launch, kernel_name, template_named
 from firebox.lowering.memory import Block, aligned, place
 from firebox.lowering.module import main_function
 
 THREADS = "threads"
+DEVICE_ALIGNMENT = 16
+"""Bytes at whose multiples a buffer argument of an OpenCL kernel starts."""
 
 
 @dataclass(eq=False)
@@ -62,20 +65,22 @@ class _State:
     ops: list[NdOp]
     results: tuple[SSAValue, ...]
     arguments: tuple[SSAValue, ...]
+    kind: str = "cpu"
     stores: dict[SSAValue, _Store] = field(default_factory=dict)
     views: dict[SSAValue, tuple[SSAValue, DimLike]] = field(default_factory=dict)
+    moved: dict[NdOp, DimLike] = field(default_factory=dict)
     copies: list[int] = field(default_factory=list)
     aliases: list[tuple[int, int]] = field(default_factory=list)
 
 
-def bufferize(module: ModuleOp) -> plan.ProgramOp:
-    """Append and return the plan of @main."""
+def bufferize(module: ModuleOp, kind: str = "cpu") -> plan.ProgramOp:
+    """Append and return the plan of @main, for targets of a kind."""
     function = main_function(module)
     block = function.body.block
     last = block.last_op
     assert last is not None
     ops = [op for op in block.ops if isinstance(op, NdOp)]
-    state = _State(ops, tuple(last.operands), tuple(block.args))
+    state = _State(ops, tuple(last.operands), tuple(block.args), kind)
     _lifetimes(state)
     _assign_outputs(state)
     _pack_in_place(state)
@@ -102,8 +107,7 @@ def _lifetimes(state: _State) -> None:
     for k, argument in enumerate(state.arguments):
         state.stores[argument] = _Store(_bytes(argument), -1, -1, "input", k)
     for step, op in enumerate(state.ops):
-        if op.kind is Kind.RESHAPE:
-            _view(state, op)
+        if op.kind is Kind.RESHAPE and _view(state, op):
             continue
         for result in op.results:
             state.stores[result] = _Store(_bytes(result), step, step)
@@ -114,14 +118,25 @@ def _lifetimes(state: _State) -> None:
         _store(state, value).last = len(state.ops)
 
 
-def _view(state: _State, op: NdOp) -> None:
-    """A reshape shares the buffer of its operand; the byte offset is that of its first element."""
+def _view(state: _State, op: NdOp) -> bool:
+    """A reshape shares the buffer of its operand; the byte offset is that of its first element. False for a copy."""
     source = op._operands[0]
     aval = aval_of(source.type)
     formula = formula_of(op)
     first = tuple(dims.substitute(e, _zeros(len(formula.extents))) for e in formula.reads[0].index)
     offset = dims.multiply(linear(first, aval.shape), aval.dtype.itemsize)
+    if state.kind == "opencl" and not _is_aligned(offset):
+        state.moved[op] = offset
+        return False
     state.views[op.results[0]] = (source, offset)
+    return True
+
+
+def _is_aligned(offset: DimLike) -> bool:
+    """Whether it is a multiple of what kernels rely on, whatever the dims are."""
+    if isinstance(offset, int):
+        return offset % DEVICE_ALIGNMENT == 0
+    return all(factor % DEVICE_ALIGNMENT == 0 for _, factor in offset.terms)
 
 
 def _zeros(rank: int) -> dict[str, DimLike]:
@@ -268,7 +283,7 @@ class _Writer:
         self.inputs = [self._buffer(plan.InputOp.make(k)) for k in range(len(state.arguments))]
         self.outputs = [self._buffer(plan.OutputOp.make(k)) for k in range(len(state.results))]
         self.addresses: dict[_Store, SSAValue] = {}
-        self.launches: dict[str, Launch] = {}
+        self.launches: dict[str, tuple[Launch, ...]] = {}
         self.faults = any(may_fault(op) for op in state.ops)
 
     def _buffer(self, op: plan.InputOp | plan.OutputOp | plan.AllocOp | plan.ViewOp) -> SSAValue:
@@ -280,8 +295,8 @@ class _Writer:
         arena = self._place()
         for op in state.ops:
             if isinstance(op, GroupOp) and not _is_pack(op) and op.label not in self.launches:
-                self.launches[op.label] = template_of(op).launch(op, op.schedule)
-        needs = [aligned(launch.scratch) for launch in self.launches.values() if launch.scratch != 0]
+                self.launches[op.label] = template_named(op.schedule.template).launch(op, op.schedule)
+        needs = [aligned(launch.scratch) for parts in self.launches.values() for launch in parts if launch.scratch != 0]
         scratch = functools.reduce(dims.maximum, needs) if needs else 0
         for op in state.ops:
             self._step(op, arena)
@@ -290,7 +305,7 @@ class _Writer:
                 plan.CopyOp.make(self._value(state.results[k]), self.outputs[k], _bytes(state.results[k]))
             )
         self.block.add_op(plan.EndOp.make())
-        total = arena + dims.multiply(scratch, dim(THREADS)) if scratch != 0 else arena
+        total = arena + (dims.multiply(scratch, dim(THREADS)) if state.kind == "cpu" else scratch)
         return plan.ProgramOp.make("main", names, total, state.aliases, self.block)
 
     def _place(self) -> DimLike:
@@ -325,18 +340,28 @@ class _Writer:
         return address if offset == 0 else self._buffer(plan.ViewOp.make(address, offset))
 
     def _step(self, op: NdOp, arena: DimLike) -> None:
-        if not isinstance(op, GroupOp):
-            return
-        if _is_pack(op):
+        if op in self.state.moved:
+            self._move(op, self.state.moved[op])
+        elif isinstance(op, GroupOp) and _is_pack(op):
             self._pack(op)
-            return
-        launch = self.launches[op.label]
+        elif isinstance(op, GroupOp):
+            self._launch(op, arena)
+
+    def _move(self, op: NdOp, offset: DimLike) -> None:
+        """Copy what would be a view that starts where no buffer may."""
+        source = self._buffer(plan.ViewOp.make(self._value(op._operands[0]), offset))
+        self.block.add_op(plan.CopyOp.make(source, self._value(op.results[0]), _bytes(op.results[0])))
+
+    def _launch(self, op: GroupOp, arena: DimLike) -> None:
         buffers = [self._value(v) for v in (*op.operands, *op.results)]
-        step = plan.LaunchOp.make(op.label, buffers, launch.count, launch.grain, aligned(launch.scratch), arena)
-        step.location = op.location
-        if self.faults and any(self._overwrites(r) for r in op.results):
-            step.attributes["unless_fault"] = UnitAttr()
-        self.block.add_op(step)
+        overwrites = self.faults and any(self._overwrites(r) for r in op.results)
+        for number, launch in enumerate(self.launches[op.label]):
+            name = kernel_name(op.label, number)
+            step = plan.LaunchOp.make(name, buffers, launch.count, launch.grain, aligned(launch.scratch), arena)
+            step.location = op.location
+            if overwrites:
+                step.attributes["unless_fault"] = UnitAttr()
+            self.block.add_op(step)
 
     def _overwrites(self, value: SSAValue) -> bool:
         """The value may be written over an input."""
@@ -373,9 +398,11 @@ class _Writer:
 
 @dataclass(frozen=True)
 class BufferizePass(ModulePass):
-    """Append the plan of @main."""
+    """Append the plan of @main, for targets of a kind."""
 
     name = "nd-bufferize"
 
+    kind: str = "cpu"
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        bufferize(op)
+        bufferize(op, self.kind)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from firebox import dims
@@ -63,16 +63,24 @@ _SMALL = 1 << 15
 _UNKNOWN_EXTENT = 256
 
 
-def fuse(module: ModuleOp) -> None:
-    """Group every op of @main; in place."""
+def fuse(module: ModuleOp, splits: bool = False) -> None:
+    """Group every op of @main; in place.
+
+    Args:
+        splits: kernels of the target split reductions, so that those to few results cost no parallelism.
+    """
     function = main_function(module)
-    partition = _Fuser(function.body.block)
+    partition = _Fuser(function.body.block, splits)
     partition.run()
     regroup(partition)
 
 
 class _Fuser(Partition):
     """The state of one run."""
+
+    def __init__(self, block: Block, splits: bool) -> None:
+        super().__init__(block)
+        self.splits = splits
 
     # ---- partition -----------------------------------------------------------------------------------------------
 
@@ -200,7 +208,7 @@ class _Fuser(Partition):
             return "cycle"
         if loops(target.domain) not in homes and any(_would_wait(target, p) for p in producers):
             return "benefit"
-        if op.kind is Kind.REDUCE and not target.axes and not _parallel_enough(op):
+        if op.kind is Kind.REDUCE and not target.axes and not (self.splits or _parallel_enough(op)):
             return "parallelism"
         return "size" if len(target.members) >= MAX_MEMBERS or self._operand_count(target) >= MAX_OPERANDS else None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -29,17 +29,20 @@ from firebox.lowering.expand import expand
 from firebox.lowering.fuse import fuse
 from firebox.lowering.generate import table
 from firebox.lowering.generate.body import location_text
-from firebox.lowering.generate.templates import HOST, Kernels, template_of
+from firebox.lowering.generate.gpu import table as gpu_table
+from firebox.lowering.generate.templates import HOST, Kernels, template_named
 from firebox.lowering.guards import collect_guards, op_table
 from firebox.lowering.layout import layout
 from firebox.lowering.llvm.emit import emit_kernels
 from firebox.lowering.llvm.plan import emit_plan
 from firebox.lowering.module import main_function
+from firebox.lowering.opencl.emit import emit_source
+from firebox.lowering.opencl.plan import emit_plan as emit_opencl_plan
 from firebox.lowering.options import Options
 from firebox.lowering.order import order
 from firebox.lowering.schedule import schedule
+from firebox.runtime.opencl_target import AnyTarget, OpenClTarget
 from firebox.runtime.program import Guard, KernelInfo, Program
-from firebox.runtime.target import Target
 from firebox.signature import TensorSpec
 
 PHASES = (
@@ -61,18 +64,30 @@ Observer = Callable[[str, ModuleOp, float], None]
 """Called after each phase with its name, the module and the seconds it took."""
 
 table.register_all()
+gpu_table.register_all()
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A compiled program: its description, and the LLVM IR text of its code."""
+    """A compiled program.
+
+    Attributes:
+        program: its description.
+        text: LLVM IR of its host code, on a CPU with the kernels.
+        source: OpenCL C of the kernels, on OpenCL.
+        kernels: their names in the order in which the host code knows them, on OpenCL.
+        faults: whether a kernel may report a fault, on OpenCL.
+    """
 
     program: Program
     text: str
+    source: str = ""
+    kernels: tuple[str, ...] = ()
+    faults: bool = False
 
 
 def lower(
-    module: ModuleOp, target: Target, options: Options | None = None, observer: Observer | None = None
+    module: ModuleOp, target: AnyTarget, options: Options | None = None, observer: Observer | None = None
 ) -> Lowered:
     """Lower an nd module to text; the module is used up.
 
@@ -87,7 +102,7 @@ def lower(
 
 
 def run_to(
-    module: ModuleOp, target: Target, phase: str, options: Options | None = None, observer: Observer | None = None
+    module: ModuleOp, target: AnyTarget, phase: str, options: Options | None = None, observer: Observer | None = None
 ) -> ModuleOp:
     """Lower an nd module up to and including a phase, for inspection; the module is changed in place.
 
@@ -107,7 +122,7 @@ def run_to(
 class _State:
     """One compilation on its way through the phases."""
 
-    def __init__(self, module: ModuleOp, target: Target, options: Options, observer: Observer | None) -> None:
+    def __init__(self, module: ModuleOp, target: AnyTarget, options: Options, observer: Observer | None) -> None:
         self.module = module
         self.target = target
         self.options = options
@@ -144,21 +159,31 @@ class _State:
     def _checkpoint(self, module: ModuleOp) -> None:
         checkpoint(module, self.options.checkpoint)
 
+    def _decompose(self, module: ModuleOp) -> None:
+        decompose(module, split=self.target.kind == "cpu")
+
+    def _fuse(self, module: ModuleOp) -> None:
+        fuse(module, splits=self.target.kind == "opencl")
+
     def _schedule(self, module: ModuleOp) -> None:
         schedule(module, self.target)
+
+    def _bufferize(self, module: ModuleOp) -> None:
+        bufferize(module, self.target.kind)
 
     def _generate(self, module: ModuleOp) -> None:
         """Replace @main by the kernels, one per label."""
         function = main_function(module)
         for op in list(function.body.block.ops):
             if isinstance(op, GroupOp) and op.label not in self.kernels and op.schedule.template != HOST:
-                made = template_of(op).generate(op, op.schedule, self.target, self.dim_order, self.op_ids)
+                template = template_named(op.schedule.template)
+                made = template.generate(op, op.schedule, self.target, self.dim_order, self.op_ids)
                 self.kernels[op.label] = made
-                self.infos.append(_info(op))
+                self.infos += [_info(op, main.sym_name.data) for main in made.mains]
         module.body.block.detach_op(function)
         function.erase(safe_erase=False)
         for kernels in self.kernels.values():
-            for made_function in (*kernels.helpers, kernels.main):
+            for made_function in (*kernels.helpers, *kernels.mains):
                 module.body.block.add_op(made_function)
 
     def emit(self) -> Lowered:
@@ -166,10 +191,14 @@ class _State:
         functions = [op for op in self.module.body.block.ops if isinstance(op, FuncOp)]
         entry = _program_op(self.module)
         entry.attributes["entry"] = StringAttr(self.options.name)
-        text = emit_kernels(functions, self.target) + "\n" + emit_plan(entry)
+        program = self._program(entry)
+        if isinstance(self.target, OpenClTarget):
+            lowered = _emit_opencl(program, functions, entry, self.target)
+        else:
+            lowered = Lowered(program, emit_kernels(functions, self.target) + "\n" + emit_plan(entry))
         if self.observer is not None:
             self.observer("emit", self.module, time.perf_counter() - start)
-        return Lowered(self._program(entry), text)
+        return lowered
 
     def _program(self, entry: plan.ProgramOp) -> Program:
         names, lines = op_table(self.op_ids)
@@ -202,11 +231,8 @@ _GUARDED = ("expand", "decompose")
 _PASSES: dict[str, Callable[[ModuleOp], object]] = {
     "expand": expand,
     "canonicalize": canonicalize,
-    "decompose": decompose,
     "layout": layout,
-    "fuse": fuse,
     "order": order,
-    "bufferize": bufferize,
 }
 
 
@@ -220,10 +246,24 @@ def _name(function: FuncOp, index: int) -> str:
     return f"in{index}"
 
 
-def _info(group: GroupOp) -> KernelInfo:
+def _emit_opencl(
+    program: Program, functions: Sequence[FuncOp], entry: plan.ProgramOp, target: OpenClTarget
+) -> Lowered:
+    """Kernels as OpenCL C, the host's part as LLVM IR."""
+    kernels = {f.sym_name.data: f for f in functions if "kernel.abi" in f.attributes}
+    for op in entry.body.block.ops:
+        if isinstance(op, plan.LaunchOp) and "unless_fault" in op.attributes:
+            kernels[op.kernel].attributes["kernel.unless_fault"] = UnitAttr()
+            kernels[op.kernel].attributes["kernel.status"] = UnitAttr()
+    text = emit_kernels((), target.host) + "\n" + emit_opencl_plan(entry, kernels)
+    faults = any("kernel.status" in f.attributes for f in kernels.values())
+    return Lowered(program, text, emit_source(functions, target), tuple(kernels), faults)
+
+
+def _info(group: GroupOp, name: str) -> KernelInfo:
     first: Operation | None = group.block.first_op
     where = location_text(group.members[0]) if first is not None else ""
-    return KernelInfo(group.label, group.group, tuple(op.name for op in group.members), where)
+    return KernelInfo(name, group.group, tuple(op.name for op in group.members), where)
 
 
 def _program_op(module: ModuleOp) -> plan.ProgramOp:

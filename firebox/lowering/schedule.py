@@ -10,16 +10,16 @@ from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule, ScheduleAttr
 from firebox.lowering.generate.templates import template_of
 from firebox.lowering.module import main_function
-from firebox.runtime.target import Target
+from firebox.runtime.opencl_target import AnyTarget, parse_target
 
 
-def schedule(module: ModuleOp, target: Target) -> None:
+def schedule(module: ModuleOp, target: AnyTarget) -> None:
     """Attach a `ScheduleAttr` named ``schedule`` to every group that has none yet; in place."""
     made: dict[str, Schedule] = {}
     for op in main_function(module).body.block.ops:
         if isinstance(op, GroupOp) and "schedule" not in op.attributes:
             if op.label not in made:
-                made[op.label] = template_of(op).schedule(op, target)
+                made[op.label] = template_of(op, target.kind).schedule(op, target)
             op.attributes["schedule"] = ScheduleAttr(made[op.label])
 
 
@@ -32,4 +32,4 @@ class SchedulePass(ModulePass):
     target: str = "host"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        schedule(op, Target.parse(self.target))
+        schedule(op, parse_target(self.target))

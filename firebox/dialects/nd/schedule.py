@@ -26,6 +26,10 @@ class Schedule:
         rows: the loops that give a contraction's register tile its rows, e.g. ``d2,d3``.
         blocks: turns of a contraction's loops that are one piece of work, e.g. ``d0:64,r0:256``; where not named, all.
         pack: operands of a contraction that are copied to scratch, block by block.
+        group: work-items of a work-group, on OpenCL.
+        rows_per_group: rows that a work-group reduces side by side.
+        split: work-groups that share one reduction, each with a part of it.
+        stages: tiles of a contraction that are on their way to local memory at a time.
     """
 
     template: str
@@ -40,6 +44,10 @@ class Schedule:
     rows: str = ""
     blocks: str = ""
     pack: tuple[int, ...] = ()
+    group: int = 0
+    rows_per_group: int = 1
+    split: int = 1
+    stages: int = 1
 
     def __str__(self) -> str:
         """``template=loops lane=d1 lanes=16``: fields that differ from their defaults."""

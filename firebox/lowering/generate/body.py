@@ -33,7 +33,7 @@ class Body(Addressing):
         op_ids: the program's table of ops.
         known: members that have a value at the present point (row values, accumulators).
         stored: members that can be reloaded: value -> (memory, offset, home).
-        wide: indices from data that vectors of indices do not hold as they are.
+        wide: indices from data that index values, or vectors of them, do not hold as they are.
     """
 
     def __init__(self, k: KernelBuilder, buffers: dict[SSAValue, Ref], op_ids: dict[str, int]) -> None:
@@ -95,7 +95,8 @@ class Body(Addressing):
             self._fresh += 1
             fresh = f"w{self._fresh}"
             self.env[fresh] = self._narrow(value) if value.lanes > 1 else self.k.index(value)
-            if value.lanes > 1 and self._index_type() is i32 and value.dtype in (u32, i64, u64):
+            short = self.k.narrow if value.lanes == 1 else self._index_type() is i32
+            if short and value.dtype in (u32, i64, u64):
                 self.wide[dim(fresh)] = self.k.cast(value, i64)
             local[name] = dim(fresh)
 

@@ -24,7 +24,7 @@ from firebox.lowering.generate.contract_problem import Problem
 from firebox.lowering.generate.contract_scratch import Scratch
 from firebox.lowering.generate.contract_tile import Offsets, Place, RegisterTile, Source, direct_strides
 from firebox.lowering.generate.contract_tiling import RESULT, Tiling
-from firebox.lowering.generate.loops import needs_wide_indices
+from firebox.lowering.generate.stages import needs_wide_indices
 from firebox.lowering.generate.nest import Loop
 from firebox.lowering.generate.templates import Kernels, Launch
 from firebox.runtime.target import Target
@@ -36,13 +36,13 @@ def generate_contract(
     group: GroupOp, schedule: Schedule, target: Target, dim_order: Sequence[str], op_ids: dict[str, int]
 ) -> Kernels:
     """The kernel of a scheduled contraction."""
-    return Kernels(ContractKernel(group, schedule, target, dim_order, op_ids).build())
+    return Kernels((ContractKernel(group, schedule, target, dim_order, op_ids).build(),))
 
 
-def launch_contract(group: GroupOp, schedule: Schedule) -> Launch:
+def launch_contract(group: GroupOp, schedule: Schedule) -> tuple[Launch, ...]:
     """Blocks of the result."""
     tiling = Tiling.of(Problem.of(group), schedule)
-    return Launch(tiling.units, schedule.grain, Scratch.of(tiling).nbytes)
+    return (Launch(tiling.units, schedule.grain, Scratch.of(tiling).nbytes),)
 
 
 class ContractKernel:
@@ -316,7 +316,7 @@ class ContractKernel:
         vectors = len(sums) // len(offsets)
         for number, total in enumerate(sums):
             self.tile.enter(place, offsets[number // vectors], number % vectors)
-            store_outputs(self.body, self.tiling, self.outputs, total)
+            store_outputs(self.body, self.problem, self.outputs, total)
         self.body.known = {}
         self.body.lane = None
 

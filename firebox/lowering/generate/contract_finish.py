@@ -8,6 +8,7 @@ from firebox import dims
 from firebox.dialects.kernel.builder import Ref, Val
 from firebox.dialects.nd.aval import aval_of
 from firebox.lowering.generate.body import Body, Lane, linear
+from firebox.lowering.generate.contract_problem import Problem
 from firebox.lowering.generate.contract_scratch import Sums
 from firebox.lowering.generate.contract_tiling import Tiling
 from firebox.lowering.generate.nest import Loop
@@ -160,12 +161,11 @@ class Finish:
 
     def _store(self, total: Val) -> None:
         """Compute and store the outputs at one vector."""
-        store_outputs(self.body, self.tiling, self.outputs, total)
+        store_outputs(self.body, self.problem, self.outputs, total)
 
 
-def store_outputs(body: Body, tiling: Tiling, outputs: Outputs, total: Val) -> None:
+def store_outputs(body: Body, problem: Problem, outputs: Outputs, total: Val) -> None:
     """Compute all outputs from a vector of sums, then store them."""
-    problem = tiling.problem
     homes = problem.nest.homes
     body.at_point()
     body.known = {problem.result: total}

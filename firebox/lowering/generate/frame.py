@@ -12,6 +12,7 @@ from firebox.dialects.nd.aval import Shape, aval_of
 from firebox.dialects.nd.base import NdOp
 from firebox.dialects.nd.group import GroupOp
 from firebox.dims import DimLike
+from firebox.dtypes import DType
 from firebox.lowering.generate.body import Body
 
 UNKNOWN_EXTENT = 256
@@ -39,19 +40,18 @@ class Frame:
 
     @classmethod
     def of(cls, group: GroupOp, dim_order: Sequence[str], op_ids: dict[str, int]) -> "Frame":
-        """Start the kernel of a group."""
-        op = group.members[-1]
-        used = group.dim_names
-        names = [name for name in dim_order if name in used]
-        dtypes = [aval_of(v.type).dtype for v in (*group.operands, *group.results)]
-        where = op.location
-        location = (where.filename.data, where.line.data) if isinstance(where, FileLineColLoc) else None
-        indices = [dim_order.index(name) for name in names]
-        k = KernelBuilder.kernel(group.label, dtypes, len(indices), indices, location=location)
-        count = len(group.operands)
-        body = Body(k, dict(zip(group.block.args, k.buffers[:count], strict=True)), op_ids)
+        """Start the kernel of a group on a CPU."""
+        numbers = dim_numbers(group, dim_order)
+        k = KernelBuilder.kernel(group.label, buffer_types(group), len(numbers), numbers, location=location_of(group))
+        body = Body(k, dict(zip(group.block.args, k.buffers, strict=False)), op_ids)
+        return cls.started(group, body, [dim_order[n] for n in numbers])
+
+    @classmethod
+    def started(cls, group: GroupOp, body: Body, names: Sequence[str]) -> "Frame":
+        """The frame of a kernel whose buffers are those of a group and whose dims have these names."""
+        k = body.k
         body.env.update(zip(names, k.dims, strict=True))
-        return cls(op, k, body, dict(zip(group.yielded, k.buffers[count:], strict=True)))
+        return cls(group.members[-1], k, body, dict(zip(group.yielded, k.buffers[len(group.operands) :], strict=True)))
 
     def operand(self, number: int) -> Ref:
         """Memory of an operand of the op."""
@@ -72,6 +72,23 @@ class Frame:
             found.append(self.k.mod(unit, size))
             unit = self.k.floordiv(unit, size)
         return [unit, *reversed(found)]
+
+
+def dim_numbers(group: GroupOp, dim_order: Sequence[str]) -> list[int]:
+    """Which of the program's dims the kernel gets."""
+    used = group.dim_names
+    return [number for number, name in enumerate(dim_order) if name in used]
+
+
+def buffer_types(group: GroupOp) -> list[DType]:
+    """Element types of operands, then results."""
+    return [aval_of(v.type).dtype for v in (*group.operands, *group.results)]
+
+
+def location_of(group: GroupOp) -> tuple[str, int] | None:
+    """File and line of the op that gives the group its kind."""
+    where = group.members[-1].location
+    return (where.filename.data, where.line.data) if isinstance(where, FileLineColLoc) else None
 
 
 def three(shape: Shape, axis: int) -> tuple[DimLike, DimLike, DimLike]:

@@ -18,14 +18,26 @@ from firebox.dialects.nd.base import NdOp
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
 from firebox.dims import DimLike, dim
-from firebox.lowering.access import formula_of, reduction_of
 from firebox.lowering.generate.addressing import FLAT
-from firebox.lowering.generate.body import Body, Lane, Scalars, linear
+from firebox.lowering.generate.body import Body, Lane, linear
 from firebox.lowering.generate.nest import Loop, Nest
 from firebox.lowering.generate.scratch import cached_values, scratch_layout
+from firebox.lowering.generate.stages import (
+    State,
+    combine,
+    combine_all,
+    finish,
+    flatten,
+    flatten_all,
+    fold_lanes,
+    group_all,
+    group_like,
+    identity,
+    lifted,
+    needs_wide_indices,
+    same_storage,
+)
 from firebox.lowering.generate.units import lane_loop, unit_count, unit_loops
-
-State = list[Val]
 
 
 class LoopKernel:
@@ -160,7 +172,7 @@ class LoopKernel:
             ref, offset = self._place(value)
             self.body.stored[value] = (ref, offset, self.nest.homes[value])
         for value, ref in full:
-            if value not in self.body.stored and _same_storage(value):
+            if value not in self.body.stored and same_storage(value):
                 home = self.nest.homes[value]
                 self.body.stored[value] = (ref, linear(home, aval_of(value.type).shape), home)
 
@@ -184,7 +196,7 @@ class LoopKernel:
         lane = lane_loop(self.nest, self.schedule)
         inner = lane is not None and lane.reduced
         width = self.schedule.lanes if inner else lanes
-        start = [self._identity(op, width) for op in reductions]
+        start = [identity(self.k, op, width) for op in reductions]
         loops = self.nest.reduced
         if inner and lane is not None:  # the lane loop goes innermost
             loops = [loop for loop in loops if loop is not lane] + [lane]
@@ -192,11 +204,6 @@ class LoopKernel:
         end = self._reduce_loops(loops, lane if inner else None, start, work)
         for op, state in zip(reductions, end, strict=True):
             self._finish(op, state)
-
-    def _identity(self, op: NdOp, width: int) -> State:
-        monoid = formula_of(op).monoid
-        assert monoid is not None
-        return [self.k.broadcast(self.k.const(v, t), width) for v, t in zip(monoid.init, monoid.dtypes, strict=True)]
 
     def _reduce_loops(self, loops: list[Loop], lane: Loop | None, states: list[State], work: "_Work") -> list[State]:
         if not loops:
@@ -209,11 +216,11 @@ class LoopKernel:
         def turn(position: Val, carried: list[Val]) -> Sequence[Val]:
             self.body.env[loop.name] = position
             self.body.at_point()
-            return _flatten(self._reduce_loops(rest, lane, _group(carried, states), work))
+            return flatten(self._reduce_loops(rest, lane, group_like(carried, states), work))
 
         extent = self.body.expression(loop.extent)
         unroll = not rest and isinstance(loop.extent, int) and loop.extent <= 4
-        return _group(k.loop(0, extent, 1, _flatten(states), turn, unroll=unroll), states)
+        return group_like(k.loop(0, extent, 1, flatten(states), turn, unroll=unroll), states)
 
     def _lane_reduction(self, loop: Loop, states: list[State], work: "_Work") -> list[State]:
         """Along the lanes: several vectors at a time, single vectors, and the rest under a mask."""
@@ -224,31 +231,31 @@ class LoopKernel:
         if unroll > 1:
             wide = lanes * unroll
             end = k.mul(k.floordiv(extent, wide), wide)
-            copies = [states] + [[self._identity(op, lanes) for op in work.reductions] for _ in range(unroll - 1)]
-            flat = k.loop(at, end, wide, _flatten_all(copies), lambda p, c: self._wide_turn(loop, p, c, copies, work))
-            states = self._combined(_group_all(flat, copies), work)
+            copies = [states] + [[identity(k, op, lanes) for op in work.reductions] for _ in range(unroll - 1)]
+            flat = k.loop(at, end, wide, flatten_all(copies), lambda p, c: self._wide_turn(loop, p, c, copies, work))
+            states = combine_all(k, work.reductions, group_all(flat, copies))
             at = end
         full = k.mul(k.floordiv(extent, lanes), lanes)
         if unroll == 1 or not _divides(loop.extent, lanes * unroll):
-            flat = k.loop(at, full, lanes, _flatten(states), lambda p, c: self._turn(loop, p, c, states, work))
-            states = _group(flat, states)
+            flat = k.loop(at, full, lanes, flatten(states), lambda p, c: self._turn(loop, p, c, states, work))
+            states = group_like(flat, states)
         if not _divides(loop.extent, lanes):
             states = self._rest(loop, full, extent, states, work)
         return states
 
     def _turn(self, loop: Loop, position: Val, carried: list[Val], like: list[State], work: "_Work") -> Sequence[Val]:
         self._enter(loop.name, position, Lane(loop.name, self.schedule.lanes))
-        return _flatten(self._accumulate(_group(carried, like), work, None))
+        return flatten(self._accumulate(group_like(carried, like), work, None))
 
     def _wide_turn(
         self, loop: Loop, position: Val, carried: list[Val], copies: list[list[State]], work: "_Work"
     ) -> Sequence[Val]:
         lanes = self.schedule.lanes
         result = []
-        for part, states in enumerate(_group_all(carried, copies)):
+        for part, states in enumerate(group_all(carried, copies)):
             self._enter(loop.name, self.k.add(position, part * lanes), Lane(loop.name, lanes))
             result.append(self._accumulate(states, work, None))
-        return _flatten_all(result)
+        return flatten_all(result)
 
     def _rest(self, loop: Loop, full: Val, extent: Val, states: list[State], work: "_Work") -> list[State]:
         k, lanes = self.k, self.schedule.lanes
@@ -256,41 +263,22 @@ class LoopKernel:
         def masked() -> Sequence[Val]:
             mask = k.mask(k.sub(extent, full), lanes)
             self._enter(loop.name, full, Lane(loop.name, lanes, mask))
-            return _flatten(self._accumulate(states, work, mask))
+            return flatten(self._accumulate(states, work, mask))
 
         if isinstance(loop.extent, int):
-            return _group(list(masked()), states)
-        return _group(k.if_(k.lt(full, extent), masked, lambda: _flatten(states)), states)
-
-    def _combined(self, copies: list[list[State]], work: "_Work") -> list[State]:
-        """Pairwise, so that the tree is balanced."""
-        while len(copies) > 1:
-            half = len(copies) // 2
-            pairs = zip(copies[:half], copies[half:], strict=True)
-            copies = [
-                [self._combine(op, a, b) for op, a, b in zip(work.reductions, x, y, strict=True)] for x, y in pairs
-            ]
-        return copies[0]
-
-    def _combine(self, op: NdOp, a: Sequence[Val], b: Sequence[Val]) -> State:
-        monoid = formula_of(op).monoid
-        assert monoid is not None
-        return list(monoid.combine(self.k, tuple(a), tuple(b)))
+            return group_like(list(masked()), states)
+        return group_like(k.if_(k.lt(full, extent), masked, lambda: flatten(states)), states)
 
     def _accumulate(self, states: list[State], work: "_Work", mask: Val | None) -> list[State]:
         """One point: add to the reductions, store what this stage stores."""
         k = self.k
         result = []
         for op, state in zip(work.reductions, states, strict=True):
-            formula = formula_of(op)
-            assert formula.monoid is not None
-            env = reduction_of(formula).env
-            values = self.body.compute(op, env)
             width = state[0].lanes
-            lifted = [k.broadcast(v, width) for v in formula.monoid.lift(Scalars(self.body, env), *values)]
+            element = lifted(self.body, op, width)
             if mask is not None:
-                lifted = [k.select(mask, v, s) for v, s in zip(lifted, self._identity(op, width), strict=True)]
-            result.append(self._combine(op, state, lifted))
+                element = [k.select(mask, v, s) for v, s in zip(element, identity(k, op, width), strict=True)]
+            result.append(combine(k, op, state, element))
         self._store_all(work.full)
         for value in work.kept:
             ref, offset = self._place(value)
@@ -298,14 +286,10 @@ class LoopKernel:
         return result
 
     def _finish(self, op: NdOp, state: State) -> None:
-        monoid = formula_of(op).monoid
-        assert monoid is not None
         lane = lane_loop(self.nest, self.schedule)
         if lane is not None and lane.reduced:
-            state = self.k.fold_lanes(state, lambda a, b: self._combine(op, a, b))
-        results = monoid.finish(self.k, tuple(state))
-        for result, value in zip(op.results, results, strict=True):
-            self.body.known[result] = value
+            state = fold_lanes(self.k, op, state)
+        finish(self.body, op, state)
 
 
 class _Work:
@@ -317,42 +301,5 @@ class _Work:
         self.kept = kept
 
 
-def needs_wide_indices(group: GroupOp) -> bool:
-    """Whether element offsets may exceed 31 bits, or positions in a value that exists inside only."""
-    inner = [v for member in group.members for v in (*member.operands, *member.results)]
-    sizes = {aval_of(v.type).size for v in (*group.operands, *group.results, *inner)}
-    return any(not isinstance(s, int) or s >= 1 << 31 for s in sizes)
-
-
 def _divides(extent: DimLike, count: int) -> bool:
     return isinstance(extent, int) and extent % count == 0
-
-
-def _same_storage(value: SSAValue) -> bool:
-    dtype = aval_of(value.type).dtype
-    return dtype is dtype.compute
-
-
-def _flatten(states: Sequence[State]) -> list[Val]:
-    return [v for state in states for v in state]
-
-
-def _group(values: Sequence[Val], like: Sequence[State]) -> list[State]:
-    result, at = [], 0
-    for state in like:
-        result.append(list(values[at : at + len(state)]))
-        at += len(state)
-    return result
-
-
-def _flatten_all(copies: Sequence[Sequence[State]]) -> list[Val]:
-    return [v for states in copies for v in _flatten(states)]
-
-
-def _group_all(values: Sequence[Val], like: Sequence[Sequence[State]]) -> list[list[State]]:
-    result, at = [], 0
-    for states in like:
-        count = sum(len(s) for s in states)
-        result.append(_group(values[at : at + count], states))
-        at += count
-    return result

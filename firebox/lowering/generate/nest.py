@@ -52,6 +52,7 @@ class Nest:
         levels: number of reductions a member's value depends on, in sequence.
         accesses: offsets of all reads and writes of memory, in elements of the buffer.
         special: loops whose variable is used otherwise than as an affine part of an address.
+        guarded: loops whose variable decides whether an element is read.
         reads: offsets of the reads of each argument.
     """
 
@@ -62,6 +63,7 @@ class Nest:
     levels: dict[SSAValue, int] = field(default_factory=dict)
     accesses: list[DimLike] = field(default_factory=list)
     special: set[str] = field(default_factory=set)
+    guarded: set[str] = field(default_factory=set)
     reads: dict[SSAValue, list[DimLike]] = field(default_factory=dict)
 
     @classmethod
@@ -173,6 +175,7 @@ class _Walk:
             for guard in read.guards:
                 inner = substitute_guard(guard, env)
                 self.special(inner.expression, inner.multiple)
+                self.nest.guarded.update(dims.names(inner.expression, inner.multiple))
             self.value(op._operands[read.operand], index)
 
     def address(self, offset: DimLike) -> None:

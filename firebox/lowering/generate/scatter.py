@@ -61,23 +61,23 @@ def _columns(inner: DimLike, blocks: int) -> int:
     return max(1, min(inner, wanted, MAX_COLUMNS))
 
 
-def launch_scatter(group: GroupOp, schedule: Schedule) -> Launch:
+def launch_scatter(group: GroupOp, schedule: Schedule) -> tuple[Launch, ...]:
     """Parts of rows times blocks of columns, for each outer index; scratch for the sums of f16 and bf16."""
     op = group.members[-1]
     x = op.operand_avals[0]
     outer, _, inner = three(x.shape, op.values["axis"])
     parts, columns = schedule.tile
     if x.size == 0:
-        return Launch(0, 1)
+        return (Launch(0, 1),)
     scratch = 0 if x.dtype is x.dtype.compute else _scratch_rows(columns) * columns * x.dtype.compute.itemsize
-    return Launch(dims.product((outer, parts, dims.ceildiv(inner, columns))), schedule.grain, scratch)
+    return (Launch(dims.product((outer, parts, dims.ceildiv(inner, columns))), schedule.grain, scratch),)
 
 
 def generate_scatter(
     group: GroupOp, schedule: Schedule, target: Target, dim_order: Sequence[str], op_ids: dict[str, int]
 ) -> Kernels:
     """The kernel of a scheduled scatter_add."""
-    return Kernels(ScatterKernel(group, schedule, dim_order, op_ids).build())
+    return Kernels((ScatterKernel(group, schedule, dim_order, op_ids).build(),))
 
 
 def _scratch_rows(columns: int) -> int:

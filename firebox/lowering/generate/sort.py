@@ -16,7 +16,7 @@ from math import log2
 from xdsl.dialects.func import FuncOp
 
 from firebox import dims
-from firebox.dialects.kernel.builder import INDEX, Ref, Val
+from firebox.dialects.kernel.builder import INDEX, KernelBuilder, Ref, Val
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
@@ -46,22 +46,22 @@ def schedule_sort(group: GroupOp, target: Target) -> Schedule:
     return Schedule("sort", lanes=RUN, grain=grain_of(int(size * (8 + 4 * log2(size + 2)))))
 
 
-def launch_sort(group: GroupOp, schedule: Schedule) -> Launch:
+def launch_sort(group: GroupOp, schedule: Schedule) -> tuple[Launch, ...]:
     """One unit a row; each thread needs room for two rows of words."""
     op = group.members[-1]
     x = op.operand_avals[0]
     outer, size, inner = three(x.shape, op.values["axis"])
     if x.size == 0:
-        return Launch(0, 1)
-    scratch = dims.multiply(_padded(size), 2 * 8 * (1 if _is_packed(x) else 2))
-    return Launch(dims.multiply(outer, inner), schedule.grain, scratch)
+        return (Launch(0, 1),)
+    scratch = dims.multiply(_padded(size), 2 * 8 * (1 if is_packed(x) else 2))
+    return (Launch(dims.multiply(outer, inner), schedule.grain, scratch),)
 
 
 def generate_sort(
     group: GroupOp, schedule: Schedule, target: Target, dim_order: Sequence[str], op_ids: dict[str, int]
 ) -> Kernels:
     """The kernel of a scheduled sort."""
-    return Kernels(SortKernel(group, dim_order, op_ids).build())
+    return Kernels((SortKernel(group, dim_order, op_ids).build(),))
 
 
 def _padded(size: DimLike) -> DimLike:
@@ -69,7 +69,8 @@ def _padded(size: DimLike) -> DimLike:
     return dims.multiply(dims.ceildiv(size, BLOCK), BLOCK)
 
 
-def _is_packed(x: Aval) -> bool:
+def is_packed(x: Aval) -> bool:
+    """Key and position of an element fill one word."""
     return x.dtype.compute.itemsize <= 4
 
 
@@ -81,7 +82,7 @@ class SortKernel:
         self.k = k = frame.k
         x, params = frame.op.operand_avals[0], frame.op.values
         self.descending: bool = params["descending"]
-        self.packed = _is_packed(x)
+        self.packed = is_packed(x)
         self.source = frame.operand(0)
         self.outer, size, self.inner = three(x.shape, params["axis"])
         self.size, self.padded = frame.body.expression(size), frame.body.expression(_padded(size))
@@ -125,7 +126,7 @@ class SortKernel:
             value = k.load(self.source, k.add(self.base, position), RUN, mask)
         else:
             value = k.gather(self.source, self._elements(places), mask)
-        word = self._word(self._key(value), k.cast(places, u64))
+        word = word_of(k, value, places, self.descending)
         if mask is not None:
             word = [k.select(mask, part, k.const(-1, u64)) for part in word]
         self._put(position, word)
@@ -154,26 +155,6 @@ class SortKernel:
         return self.k.add(self.k.mul(places, self.stride), self.base)
 
     # ---- words ---------------------------------------------------------------------------------------------------
-
-    def _key(self, value: Val) -> Val:
-        """An unsigned integer of 32 or 64 bits that is ordered as the values are to be."""
-        k = self.k
-        dtype, unsigned = value.dtype, u32 if self.packed else u64
-        if not dtype.is_signed:
-            key = k.cast(value, unsigned)
-        else:
-            signed, sign = (i32, 1 << 31) if self.packed else (i64, 1 << 63)
-            bits = k.bitcast(k.add(value, 0.0), signed) if dtype.is_float else k.cast(value, signed)
-            flipped = k.const(sign, signed)  # negative floats grow in magnitude: all their bits turn over
-            key = k.xor(bits, k.or_(k.shr(bits, sign.bit_length() - 1), flipped) if dtype.is_float else flipped)
-            key = k.cast(key, unsigned)
-        if self.descending:
-            key = k.not_(key)
-        return k.select(k.isnan(value), k.const(-1, unsigned), key) if dtype.is_float else key
-
-    def _word(self, key: Val, position: Val) -> Word:
-        k = self.k
-        return [k.or_(k.shl(k.cast(key, u64), 32), position)] if self.packed else [key, position]
 
     def _get(self, place: Val, lanes: int = 1) -> Word:
         return [self.k.load(ref, place, lanes) for ref in self.words]
@@ -285,3 +266,26 @@ class SortKernel:
             return [k.add(left, self._one(k.not_(take_right)))]
 
         k.loop(first, end, 1, [first], turn)
+
+
+def word_of(k: KernelBuilder, value: Val, place: Val, descending: bool) -> Word:
+    """The word of an element with its place (i64) in the row; packed where the key has 32 bits."""
+    key, position = _key(k, value, descending), k.cast(place, u64)
+    return [k.or_(k.shl(k.cast(key, u64), 32), position)] if key.dtype is u32 else [key, position]
+
+
+def _key(k: KernelBuilder, value: Val, descending: bool) -> Val:
+    """An unsigned integer of 32 or 64 bits that is ordered as the values are to be."""
+    dtype, narrow = value.dtype, value.dtype.itemsize <= 4
+    unsigned = u32 if narrow else u64
+    if not dtype.is_signed:
+        key = k.cast(value, unsigned)
+    else:
+        signed, sign = (i32, 1 << 31) if narrow else (i64, 1 << 63)
+        bits = k.bitcast(k.add(value, 0.0), signed) if dtype.is_float else k.cast(value, signed)
+        flipped = k.const(sign, signed)  # negative floats grow in magnitude: all their bits turn over
+        key = k.xor(bits, k.or_(k.shr(bits, sign.bit_length() - 1), flipped) if dtype.is_float else flipped)
+        key = k.cast(key, unsigned)
+    if descending:
+        key = k.not_(key)
+    return k.select(k.isnan(value), k.const(-1, unsigned), key) if dtype.is_float else key

@@ -20,7 +20,8 @@ from firebox.runtime.target import Target
 
 def register_all() -> None:
     """Enter the templates of this package."""
-    register_template("nd.pack", Template(HOST, lambda group, target: Schedule(HOST), _no_kernel, _no_launch))
+    for kind in ("cpu", "opencl"):
+        register_template("nd.pack", Template(HOST, lambda group, target: Schedule(HOST), _no_kernel, _no_launch), kind)
     register_template("loops", Template("loops", loop_schedule, _loops, _launch_loops))
     register_template("contract", Template("contract", contract_schedule, generate_contract, launch_contract))
     register_template("scan", Template("scan", schedule_scan, generate_scan, launch_scan))
@@ -34,17 +35,17 @@ def _no_kernel(
     raise CompilerError("done by the host, not by a kernel", op=group.label)
 
 
-def _no_launch(group: GroupOp, schedule: Schedule) -> Launch:
+def _no_launch(group: GroupOp, schedule: Schedule) -> tuple[Launch, ...]:
     raise CompilerError("done by the host, not by a kernel", op=group.label)
 
 
 def _loops(
     group: GroupOp, schedule: Schedule, target: Target, dim_order: Sequence[str], op_ids: dict[str, int]
 ) -> Kernels:
-    return Kernels(LoopKernel(group, schedule, dim_order, op_ids).build())
+    return Kernels((LoopKernel(group, schedule, dim_order, op_ids).build(),))
 
 
-def _launch_loops(group: GroupOp, schedule: Schedule) -> Launch:
+def _launch_loops(group: GroupOp, schedule: Schedule) -> tuple[Launch, ...]:
     nest = Nest.of(group)
     scratch, _ = scratch_layout(nest, cached_values(group, nest, schedule), schedule)
-    return Launch(unit_count(nest, schedule), schedule.grain, scratch)
+    return (Launch(unit_count(nest, schedule), schedule.grain, scratch),)
