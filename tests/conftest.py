@@ -9,6 +9,7 @@ from hypothesis import settings
 
 from firebox import config
 from firebox.runtime.code_cache import code_cache
+from firebox.runtime.opencl_program import binary_cache
 from firebox.runtime.program_cache import program_cache
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -63,3 +64,4 @@ def _forget() -> None:
     config.reload()
     code_cache.cache_clear()
     program_cache.cache_clear()
+    binary_cache.cache_clear()

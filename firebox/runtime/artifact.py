@@ -5,8 +5,8 @@ Sections (container format: `firebox.runtime.container`):
     nd                  the traced model as MLIR text
     locations           canonical JSON: for each target the source lines of ops and kernels
     program:<target>    `Program` as canonical JSON, without source lines
-    code:<target>       `CodeImage`
-    pool:<target>       `CodeImage` of the thread pool, so that loading needs no code generator
+    code:<target>       `CodeImage`; for an OpenCL device `OpenClCode`, which has the kernels as source text
+    pool:<target>       `CodeImage` of the thread pool, so that loading needs no code generator; only for a CPU
     weights             raw arrays, each at a multiple of 64 bytes; the section starts at a page and is mapped, not read
 """
 
@@ -24,14 +24,16 @@ from firebox.runtime import container
 from firebox.runtime.canonical import canonical_json, damaged, load_canonical_json
 from firebox.runtime.container import ALIGNMENT, Chunks
 from firebox.runtime.image import CodeImage
+from firebox.runtime.opencl_code import Code, OpenClCode
+from firebox.runtime.opencl_target import AnyTarget, OpenClTarget, target_from_dict, target_label
 from firebox.runtime.program import Program
-from firebox.runtime.target import Target
 from firebox.signature import Signature, TensorSpec
 from firebox.version import VERSION
 
 Array = NDArray[Any]
 Sections = Mapping[str, memoryview]
 
+_PARTS = {"cpu": ("program", "code", "pool"), "opencl": ("program", "code")}
 _FIELDS = {"compiler", "name", "options", "pipeline", "signature", "targets", "weights"}
 
 
@@ -56,17 +58,21 @@ class Weight:
 
 @dataclass(frozen=True)
 class Build:
-    """The code for one target."""
+    """The code for one target.
 
-    target: Target
+    Attributes:
+        pool: of the thread pool that CPU code runs on; None for an OpenCL device.
+    """
+
+    target: AnyTarget
     program: Program
-    image: CodeImage
-    pool: CodeImage
+    image: Code
+    pool: CodeImage | None = None
 
     @property
     def label(self) -> str:
         """Short name of the target, e.g. ``x86_64-znver4``."""
-        return f"{self.target.arch}-{self.target.cpu}"
+        return target_label(self.target)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +149,8 @@ def _encode(artifact: Artifact) -> dict[str, Chunks]:
     for build in builds:
         sections[f"program:{build.label}"] = [build.program.without_locations().to_json().encode()]
         sections[f"code:{build.label}"] = [build.image.to_bytes()]
-        sections[f"pool:{build.label}"] = [build.pool.to_bytes()]
+        if build.pool is not None:
+            sections[f"pool:{build.label}"] = [build.pool.to_bytes()]
     return {**sections, "weights": chunks}
 
 
@@ -174,9 +181,10 @@ def _bytes_of(array: Array) -> memoryview:
 
 def _decode(sections: Sections) -> Artifact:
     manifest = _manifest(sections)
-    labels = list(manifest["targets"])
+    targets = {label: target_from_dict(data) for label, data in manifest["targets"].items()}
+    labels = list(targets)
     expected = ["manifest", "nd", "locations"]
-    expected += [f"{part}:{label}" for label in labels for part in ("program", "code", "pool")]
+    expected += [f"{part}:{label}" for label, target in targets.items() for part in _PARTS[target.kind]]
     if list(sections) != [*expected, "weights"]:
         raise damaged("artifact", "a section is missing or unknown")
     lines = load_canonical_json(bytes(sections["locations"]), "locations")
@@ -189,7 +197,7 @@ def _decode(sections: Sections) -> Artifact:
     return Artifact(
         name=manifest["name"],
         signature=Signature.from_dict(manifest["signature"]),
-        builds=tuple(_build(sections, label, manifest["targets"][label], lines[label]) for label in labels),
+        builds=tuple(_build(sections, label, target, lines[label]) for label, target in targets.items()),
         weights=_weights(manifest["weights"], sections["weights"]),
         nd=nd,
         options=manifest["options"],
@@ -213,10 +221,14 @@ def _manifest(sections: Sections) -> dict[str, Any]:
     return manifest
 
 
-def _build(sections: Sections, label: str, target: object, lines: object) -> Build:
-    program = Program.from_json(bytes(sections[f"program:{label}"]))
-    image, pool = (CodeImage.from_bytes(bytes(sections[f"{part}:{label}"])) for part in ("code", "pool"))
-    build = Build(Target.from_dict(target), _with_lines(program, lines), image, pool)
+def _build(sections: Sections, label: str, target: AnyTarget, lines: object) -> Build:
+    program = _with_lines(Program.from_json(bytes(sections[f"program:{label}"])), lines)
+    code = bytes(sections[f"code:{label}"])
+    if isinstance(target, OpenClTarget):
+        build = Build(target, program, OpenClCode.from_bytes(code))
+    else:
+        pool = CodeImage.from_bytes(bytes(sections[f"pool:{label}"]))
+        build = Build(target, program, CodeImage.from_bytes(code), pool)
     if build.label != label:
         raise damaged("manifest", f"target {label} is called {build.label}")
     return build
@@ -291,8 +303,11 @@ def _check_build(artifact: Artifact, build: Build) -> None:
             raise _unfit(f"weight {weight.name} is not what the program takes, {wanted.type}", found.type)
     if program.entry not in build.image.symbols:
         raise _unfit(f"no code of entry {program.entry}", ", ".join(sorted(build.image.symbols)))
-    if {build.image.machine, build.pool.machine} != {build.target.arch}:
-        raise _unfit(f"code is not for {build.target.arch}", build.image.machine)
+    machine = build.target.host.arch if isinstance(build.target, OpenClTarget) else build.target.arch
+    if any(code.machine != machine for code in (build.image, build.pool) if code is not None):
+        raise _unfit(f"code is not for {machine}", build.image.machine)
+    if isinstance(build.target, OpenClTarget) != isinstance(build.image, OpenClCode):
+        raise _unfit(f"code of another kind than {build.label}", type(build.image).__name__)
 
 
 def _unfit(message: str, found: object) -> ArtifactError:

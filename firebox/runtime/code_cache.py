@@ -71,11 +71,11 @@ class DiskCache:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            self._report("cannot be read", error)
+            self.report("cannot be read", error)
             return None
         payload = data[_HEAD:]
         if data[:_HEAD] != _head(key, payload):
-            self._report("has a damaged entry, which is removed", path)
+            self.report("has a damaged entry, which is removed", path)
             self.remove(key)
             return None
         with contextlib.suppress(OSError):
@@ -94,7 +94,7 @@ class DiskCache:
             temporary.write_bytes(_head(key, data) + data)
             temporary.replace(path)
         except OSError as error:
-            self._report("cannot be written", error)
+            self.report("cannot be written", error)
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
             return
@@ -129,7 +129,7 @@ class DiskCache:
         except OSError:
             return True
         if writable:
-            self._report("is not used", "everybody may write to it")
+            self.report("is not used", "everybody may write to it")
         return not writable
 
     def _entries(self) -> Iterator[tuple[float, int, Path]]:
@@ -162,7 +162,8 @@ class DiskCache:
                 total -= size
         self._size = total
 
-    def _report(self, what: str, why: object) -> None:
+    def report(self, what: str, why: object) -> None:
+        """Warn, once about each thing."""
         if what not in self._reported:
             self._reported.add(what)
             _log.warning("cache %s %s: %s", self.directory, what, why)
@@ -188,9 +189,9 @@ class CodeCache(DiskCache):
 
 @functools.cache
 def code_cache() -> CodeCache:
-    """The process's code cache; it has half of the configured size, the program cache the other."""
+    """The process's code cache; it has a third of the configured size, as each of the caches."""
     directory = config.cache_dir()
-    return CodeCache(directory / "code", config.cache_size() // 2, reported_about(directory))
+    return CodeCache(directory / "code", config.cache_size() // 3, reported_about(directory))
 
 
 @functools.cache

@@ -8,10 +8,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from firebox.errors import ArtifactError
 from firebox.runtime import image, memory, pool
 from firebox.runtime.image import CodeImage, LoadedImage
 from firebox.runtime.memory import Buffer
+from firebox.runtime.opencl_code import Code
 from firebox.runtime.pool import Env
+from firebox.runtime.program import KernelInfo
 from firebox.runtime.status import OK, STATUS_SLOTS, Status, fault
 from firebox.runtime.target import Target
 
@@ -65,9 +68,11 @@ class CpuDevice:
     Attributes:
         name: ``cpu``.
         target: what to compile for.
+        align: nothing to do: kernels take buffers at any address.
     """
 
     name = "cpu"
+    align = None
 
     def __init__(self) -> None:
         self.target = Target.host()
@@ -75,8 +80,8 @@ class CpuDevice:
         self.allocate = self.pool.allocate
         self.allocator = self.pool.allocator
 
-    def from_numpy(self, array: NDArray[Any]) -> Buffer:
-        """A buffer over a C-contiguous array's memory, without a copy."""
+    def from_numpy(self, array: NDArray[Any], stable: bool = False) -> Buffer:
+        """A buffer over a C-contiguous array's memory, without a copy, so that nobody may change it in any case."""
         return Buffer.from_numpy(array)
 
     def copy(self, source: Buffer) -> Buffer:
@@ -85,11 +90,13 @@ class CpuDevice:
         memory.copy(target.ptr, source.ptr, source.nbytes)
         return target
 
-    def load(self, code: CodeImage) -> LoadedImage:
-        """Map code into this process. Raises as `image.load`."""
+    def load(self, code: Code) -> LoadedImage:
+        """Map code into this process. Raises as `image.load`; ArtifactError for another kind of device's code."""
+        if not isinstance(code, CodeImage):
+            raise ArtifactError("code is for another kind of device", op=self.name, expected="CPU", found="OpenCL")
         return image.load(code)
 
-    def make_entry(self, loaded: LoadedImage, symbol: str) -> Entry:
+    def make_entry(self, loaded: LoadedImage, symbol: str, kernels: Sequence[KernelInfo] = ()) -> Entry:
         """The callable for an entry point of loaded code.
 
         Raises:

@@ -12,8 +12,8 @@ from firebox import dims as dim
 from firebox.errors import CompilerError, DeviceError, FireboxError, ShapeError
 from firebox.runtime.cpu import slots
 from firebox.runtime.device import Device
-from firebox.runtime.image import CodeImage
 from firebox.runtime.memory import Buffer
+from firebox.runtime.opencl_code import Code
 from firebox.runtime.program import THREADS, Program
 from firebox.runtime.status import INDEX_OUT_OF_RANGE, Status, fault
 from firebox.signature import Signature, TensorSpec
@@ -45,21 +45,22 @@ class Executable:
 
     Args:
         program: what the code is.
-        image: the code.
+        code: what the compiler made of it for the kind of the device.
         device: where to load it.
 
     Raises:
-        ArtifactError: the code is for another architecture.
+        ArtifactError: the code is for another architecture, or another kind of device.
         DeviceError: the code lacks the program's entry.
     """
 
-    def __init__(self, program: Program, image: CodeImage, device: Device | str = "cpu") -> None:
+    def __init__(self, program: Program, code: Code, device: Device | str = "cpu") -> None:
         self.program = program
         self.device = Device(device)
         backend = self.device.backend
         self._environment = backend.environment
         self._allocate = backend.allocate
-        self._run = backend.make_entry(backend.load(image), program.entry).run
+        self._align = backend.align
+        self._run = backend.make_entry(backend.load(code), program.entry, program.kernels).run
         self._sizes: dict[tuple[int, ...], _Sizes] = {}
         self._pack_inputs = struct.Struct(f"{len(program.inputs)}q").pack
         self._pack_outputs = struct.Struct(f"{len(program.outputs) + 1}q").pack
@@ -71,7 +72,7 @@ class Executable:
     def run(
         self, inputs: Sequence[Buffer], dims: Sequence[int] = (), donate: Sequence[bool] | None = None
     ) -> list[Buffer]:
-        """Call the program; returns when the call is done.
+        """Call the program; returns when the call is done, or under way on a device that does one after the other.
 
         Args:
             inputs: one buffer per input, of at least its size; nobody else may write them meanwhile.
@@ -90,6 +91,8 @@ class Executable:
         sizes = self._sizes_for(dims, env.threads)
         if list(map(_get_nbytes, inputs)) != sizes.inputs:
             self._check_sizes(inputs, sizes)
+        if self._align is not None:
+            inputs = self._align(inputs)
         outputs = list(map(self._allocate, sizes.outputs)) if donate is None else self._outputs(inputs, sizes, donate)
         arena = self._take_arena(sizes.arena)
         args = self._pack_inputs(*map(_get_ptr, inputs))
@@ -131,7 +134,8 @@ class Executable:
                 raise self._fault(status, outputs)
             return outputs
 
-        return call
+        align = self._align
+        return call if align is None else lambda inputs, donate: call(align(inputs), donate)
 
     def run_arrays(self, arrays: Mapping[str, Any], signature: Signature | None = None) -> dict[str, Array]:
         """Call the program on arrays by input name; returns fresh arrays by output name.

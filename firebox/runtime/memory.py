@@ -1,4 +1,4 @@
-"""Host memory: 64-byte aligned buffers from reused blocks, and zero-copy exchange with NumPy."""
+"""Buffers from reused blocks of a device's memory; on the host 64-byte aligned, exchanged with NumPy without a copy."""
 
 import contextlib
 import ctypes
@@ -8,7 +8,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,10 @@ _MIN_CLASS = 64
 
 
 class Buffer:
-    """A range of host memory. The memory stays valid while this object, a view of it or an array from it lives.
+    """A range of memory, here the host's. It stays valid while this object, a view of it or an array from it lives.
 
     Attributes:
-        ptr: address of the first byte.
+        ptr: what native code takes for it: the address of the first byte.
         nbytes: size.
         owner: what keeps the memory alive when this buffer does not own it: a buffer, or a NumPy array.
         offset: of the first byte in `owner`, when that is a buffer.
@@ -126,7 +126,7 @@ class _Bytes:
 
 @dataclass(frozen=True)
 class MemoryStatistics:
-    """Bytes of host memory.
+    """Bytes of a device's memory.
 
     Attributes:
         live: asked for by buffers that live now.
@@ -141,6 +141,42 @@ class MemoryStatistics:
     reserved: int
 
 
+class BlockSource(Protocol):
+    """Where a pool's blocks come from.
+
+    Attributes:
+        limit: bytes that there are.
+    """
+
+    @property
+    def limit(self) -> int: ...
+
+    def acquire(self, nbytes: int) -> int | None:
+        """A new block, as `Buffer.ptr` holds it, or None when memory is short."""
+
+    def release(self, block: int) -> None:
+        """Give a block back."""
+
+    def settle(self) -> None:
+        """Wait until blocks that were given back are free."""
+
+
+class HostBlocks:
+    """Blocks of the host's memory, from the C library."""
+
+    limit = 1 << 62  # the system knows better
+
+    def acquire(self, nbytes: int) -> int | None:
+        found: int | None = _aligned_alloc(ALIGNMENT, nbytes)
+        return found
+
+    def release(self, block: int) -> None:
+        _free(block)
+
+    def settle(self) -> None:
+        """Memory is free as soon as it is given back."""
+
+
 class MemoryPool:
     """Gives out buffers and takes their blocks back when they die.
 
@@ -150,21 +186,27 @@ class MemoryPool:
 
     Args:
         max_pooled: bytes kept for reuse at most; blocks beyond go back to the system.
+        source: of the blocks; the host's memory when not given.
+        kind: class of the buffers.
     """
 
-    def __init__(self, max_pooled: int | None = None) -> None:
+    def __init__(
+        self, max_pooled: int | None = None, source: BlockSource | None = None, kind: type[Buffer] = Buffer
+    ) -> None:
+        self.source = source or HostBlocks()
+        self._kind = kind
         self._free: dict[int, list[int]] = {}
         self._live = 0
         self._peak = 0
         self._pooled = 0
         self._reserved = 0
-        self._max_pooled = _quarter_of_memory() if max_pooled is None else max_pooled
+        self._max_pooled = quarter_of_memory() if max_pooled is None else max_pooled
 
     def allocate(self, nbytes: int) -> Buffer:
         """A buffer of `nbytes` bytes with arbitrary content, aligned to 64 bytes.
 
         Raises:
-            DeviceError: the system has no more memory.
+            DeviceError: there is no more memory.
         """
         capacity = size_class(nbytes)
         try:
@@ -175,12 +217,13 @@ class MemoryPool:
         live = self._live = self._live + nbytes
         if live > self._peak:
             self._peak = live
-        return Buffer(ptr, nbytes, None, 0, capacity, self)
+        return self._kind(ptr, nbytes, None, 0, capacity, self)
 
     def allocator(self, nbytes: int) -> Callable[[], Buffer]:
         """`allocate` for one size, made once."""
         capacity = size_class(nbytes)
         blocks = self._free.setdefault(capacity, [])
+        kind = self._kind
 
         def allocate() -> Buffer:
             try:
@@ -191,7 +234,7 @@ class MemoryPool:
             live = self._live = self._live + nbytes
             if live > self._peak:
                 self._peak = live
-            return Buffer(ptr, nbytes, None, 0, capacity, self)
+            return kind(ptr, nbytes, None, 0, capacity, self)
 
         return allocate
 
@@ -200,7 +243,7 @@ class MemoryPool:
         self._live -= nbytes
         if self._pooled + capacity > self._max_pooled:
             self._reserved -= capacity
-            _free(ptr)
+            self.source.release(ptr)
             return
         self._pooled += capacity
         blocks = self._free.get(capacity)
@@ -213,7 +256,7 @@ class MemoryPool:
         for capacity, blocks in list(self._free.items()):
             with contextlib.suppress(IndexError):  # another thread may take the last one
                 while True:
-                    _free(blocks.pop())
+                    self.source.release(blocks.pop())
                     self._pooled -= capacity
                     self._reserved -= capacity
 
@@ -225,16 +268,18 @@ class MemoryPool:
         self._peak = self._live
 
     def _from_system(self, capacity: int) -> int:
-        ptr = _aligned_alloc(ALIGNMENT, capacity)
-        if ptr is None:
+        source = self.source
+        block = source.acquire(capacity) if self._reserved + capacity <= source.limit else None
+        if block is None:
             self.trim()
-            ptr = _aligned_alloc(ALIGNMENT, capacity)
-        if ptr is None:
-            raise DeviceError(
-                f"out of memory: the system refuses {capacity} bytes", op="allocate", found=self.statistics()
-            )
+            source.settle()
+            block = source.acquire(capacity)
+        if block is None:
+            left = None if source.limit == HostBlocks.limit else f"at most {source.limit - self._reserved} bytes"
+            message = f"out of memory: the system refuses {capacity} bytes"
+            raise DeviceError(message, op="allocate", expected=left, found=self.statistics())
         self._reserved += capacity
-        return int(ptr)
+        return block
 
 
 def size_class(nbytes: int) -> int:
@@ -253,7 +298,7 @@ def copy(target: int, source: int, nbytes: int) -> None:
     ctypes.memmove(target, source, nbytes)
 
 
-def _quarter_of_memory() -> int:
+def quarter_of_memory() -> int:
     """A quarter of the machine's memory, or of the container's when that is less."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with contextlib.suppress(OSError, ValueError):  # no control group, or "max"

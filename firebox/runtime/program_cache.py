@@ -8,10 +8,10 @@ from pathlib import Path
 from firebox import config
 from firebox.errors import ArtifactError
 from firebox.runtime.code_cache import DiskCache, content_key, reported_about
-from firebox.runtime.image import CodeImage
 from firebox.runtime.llvm import llvm_version
+from firebox.runtime.opencl_code import Code, code_from_bytes
+from firebox.runtime.opencl_target import AnyTarget
 from firebox.runtime.program import Program
-from firebox.runtime.target import Target
 
 _LENGTH = struct.Struct("<Q")
 
@@ -19,11 +19,11 @@ _LENGTH = struct.Struct("<Q")
 class ProgramCache(DiskCache):
     """Programs with their code, by what they were traced from."""
 
-    def key(self, trace: str | bytes, target: Target, *options: str) -> str:
+    def key(self, trace: str | bytes, target: AnyTarget, *options: str) -> str:
         """The key of a trace: also of the target, the options, this build's own sources and the code generator."""
         return content_key("program", source_hash(), llvm_version(), target.to_json(), trace, *options)
 
-    def load(self, key: str) -> tuple[Program, CodeImage] | None:
+    def load(self, key: str) -> tuple[Program, Code] | None:
         """What was stored under a key, or None."""
         data = self.get(key)
         if data is None:
@@ -34,23 +34,23 @@ class ProgramCache(DiskCache):
             self.remove(key)
             return None
 
-    def store(self, key: str, program: Program, image: CodeImage) -> None:
+    def store(self, key: str, program: Program, code: Code) -> None:
         text = program.to_json().encode()
-        self.put(key, _LENGTH.pack(len(text)) + text + image.to_bytes())
+        self.put(key, _LENGTH.pack(len(text)) + text + code.to_bytes())
 
 
-def _unpack(data: bytes) -> tuple[Program, CodeImage]:
+def _unpack(data: bytes) -> tuple[Program, Code]:
     if len(data) < _LENGTH.size:
         raise ArtifactError("truncated", op="program cache")
     end = _LENGTH.size + _LENGTH.unpack_from(data)[0]
-    return Program.from_json(data[_LENGTH.size : end]), CodeImage.from_bytes(data[end:])
+    return Program.from_json(data[_LENGTH.size : end]), code_from_bytes(data[end:])
 
 
 @functools.cache
 def program_cache() -> ProgramCache:
-    """The process's program cache; it has half of the configured size, the code cache the other."""
+    """The process's program cache; it has a third of the configured size, as each of the caches."""
     directory = config.cache_dir()
-    return ProgramCache(directory / "programs", config.cache_size() // 2, reported_about(directory))
+    return ProgramCache(directory / "programs", config.cache_size() // 3, reported_about(directory))
 
 
 @functools.cache

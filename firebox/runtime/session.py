@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from firebox.runtime import pool
 from firebox.runtime.artifact import Artifact, Build
 from firebox.runtime.device import Device
 from firebox.runtime.dispatch import Executable, contiguous
+from firebox.runtime.opencl_target import AnyTarget, OpenClTarget
 from firebox.signature import Signature, TensorSpec
 
 Array = NDArray[Any]
@@ -41,7 +43,7 @@ class Model:
         """Load the code now rather than at the first call.
 
         Raises:
-            ArtifactError: no code of the artifact runs on this machine.
+            ArtifactError: no code of the artifact runs on the device.
         """
         with self._lock:
             if self._ready is None:
@@ -104,8 +106,9 @@ class _Ready:
     """A build whose code is loaded, and its arguments with the weights in place."""
 
     def __init__(self, artifact: Artifact, device: Device) -> None:
-        self.build = choose(artifact)
-        pool.install(self.build.pool)
+        self.build = choose(artifact, device)
+        if self.build.pool is not None:
+            pool.install(self.build.pool)
         self._executable = Executable(self.build.program, self.build.image, device)
         self._from_numpy = device.backend.from_numpy
         weights = {weight.argument: weight.array for weight in artifact.weights}
@@ -131,11 +134,12 @@ def load(path: str | os.PathLike[str], device: Device | str | None = None, num_t
 
     Args:
         path: an ``.fbox`` file.
-        device: where to run; the CPU when not given.
+        device: where to run, such as ``opencl:0``; the CPU when not given.
         num_threads: threads that programs of this process may use from now on; results do not depend on it.
 
     Raises:
-        ArtifactError: damaged, of another format version, or without code that this machine can run.
+        ArtifactError: damaged, of another format version, or without code that the device can run.
+        DeviceError: there is no such device.
         OSError: the file cannot be read.
     """
     if num_threads is not None:
@@ -145,19 +149,70 @@ def load(path: str | os.PathLike[str], device: Device | str | None = None, num_t
     return model
 
 
-def choose(artifact: Artifact) -> Build:
-    """The build that uses most of what this machine has.
+def choose(artifact: Artifact, device: Device | str = "cpu") -> Build:
+    """The build that uses most of what a device has.
 
     Raises:
-        ArtifactError: none runs here; says what each one lacks.
+        ArtifactError: none runs there; says what each one lacks.
     """
-    missing = [(build, build.target.missing_on_host()) for build in artifact.builds]
+    where = Device(device)
+    choices = explain(artifact, where)
+    chosen = next((choice.build for choice in choices if choice.is_chosen), None)
+    if chosen is not None:
+        return chosen
+    found = "; ".join(f"{choice.build.label} needs {', '.join(choice.lacks)}" for choice in choices)
+    if isinstance(where.target, OpenClTarget):
+        hint = "compile it with --target=host,opencl"
+        raise ArtifactError(f"no code for {where.name}", op="artifact", expected="what it has", found=found, hint=hint)
+    hint = "compile it for this machine, or with a smaller --target"
+    if all(isinstance(build.target, OpenClTarget) for build in artifact.builds):
+        hint = "choose an OpenCL device, such as opencl:0, or compile it with --target=host,opencl"
+    raise ArtifactError("no code for this machine", op="artifact", expected="what it has", found=found, hint=hint)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a device makes of one build of an artifact.
+
+    Attributes:
+        lacks: what the build needs and the device does not have; empty when it runs there.
+        is_chosen: whether it is the build that would run.
+    """
+
+    build: Build
+    lacks: tuple[str, ...]
+    is_chosen: bool
+
+    @property
+    def reason(self) -> str:
+        """Why it was chosen or not."""
+        if self.is_chosen:
+            return "chosen: of the builds that run there it uses most of the device"
+        if self.lacks:
+            return f"does not run there: needs {', '.join(self.lacks)}"
+        return "runs there too, and uses less of the device"
+
+
+def explain(artifact: Artifact, device: Device | str = "cpu") -> list[Choice]:
+    """For each build whether it runs on a device, what it lacks there, and which one is chosen."""
+    there: AnyTarget = Device(device).target
+    missing = [(build, missing_on(build.target, there)) for build in artifact.builds]
     fitting = [build for build, lacks in missing if not lacks]
-    if not fitting:
-        found = "; ".join(f"{build.label} needs {', '.join(lacks)}" for build, lacks in missing)
-        hint = "compile it for this machine, or with a smaller --target"
-        raise ArtifactError("no code for this machine", op="artifact", expected="what it has", found=found, hint=hint)
-    return max(fitting, key=lambda build: len(build.target.features))
+    chosen = max(fitting, key=lambda build: _use(build.target), default=None)
+    return [Choice(build, lacks, build is chosen) for build, lacks in missing]
+
+
+def missing_on(wanted: AnyTarget, there: AnyTarget) -> tuple[str, ...]:
+    """What code for a target needs and a device of this machine lacks."""
+    if isinstance(wanted, OpenClTarget):
+        return wanted.missing_from(there) if isinstance(there, OpenClTarget) else ("an OpenCL device",)
+    return ("a CPU",) if isinstance(there, OpenClTarget) else wanted.missing_on_host()
+
+
+def _use(target: AnyTarget) -> tuple[bool, int]:
+    """How much of a device a target uses."""
+    specific = isinstance(target, OpenClTarget) and target.arch != "generic"
+    return specific, len(target.features)
 
 
 def _as_array(spec: TensorSpec, value: object) -> Array:

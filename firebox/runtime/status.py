@@ -3,19 +3,20 @@
 from typing import NamedTuple
 
 from firebox.errors import CompilerError, DeviceError, FireboxError, ShapeError, index_error
+from firebox.runtime.opencl_errors import entry_error
 
 STATUS_SLOTS = 4
-OK, INDEX_OUT_OF_RANGE, GUARD_UNMET, OUT_OF_MEMORY = range(4)
+OK, INDEX_OUT_OF_RANGE, GUARD_UNMET, OUT_OF_MEMORY, DEVICE_CALL = range(5)
 
 
 class Status(NamedTuple):
     """A fault as native code wrote it.
 
     Attributes:
-        code: one of INDEX_OUT_OF_RANGE, GUARD_UNMET, OUT_OF_MEMORY.
-        op_id: number of the op in the program's location table.
-        detail0: the index, the dim that was found, or the bytes asked for.
-        detail1: the extent, or the dim that was expected.
+        code: one of INDEX_OUT_OF_RANGE, GUARD_UNMET, OUT_OF_MEMORY, DEVICE_CALL.
+        op_id: number of the op in the program's location table; of the kernel for DEVICE_CALL.
+        detail0: the index, the dim that was found, the bytes asked for, or OpenCL's error code.
+        detail1: the extent, the dim that was expected, or which call of OpenCL it was.
     """
 
     code: int
@@ -37,4 +38,6 @@ def _error(status: Status, op: str) -> FireboxError:
         return ShapeError("sizes do not fit what the program was compiled for", op=op, expected=second, found=first)
     if code == OUT_OF_MEMORY:
         return DeviceError("out of memory", op=op, expected=f"{first} bytes")
+    if code == DEVICE_CALL:
+        return entry_error(op, first, second)
     return CompilerError("unknown status from generated code", op=op, found=tuple(status))
