@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+import firebox
 from firebox import config, dtypes, errors
 from firebox.dialects.kernel.builder import KernelBuilder
 from firebox.dialects.kernel.ops import Kernel
@@ -272,6 +274,7 @@ FOLDERS = (
     "firebox/dims",
     "firebox/frontend",
     "firebox/frontend/functions",
+    "firebox/frontend/array_api",
     "firebox/frontend/nn",
     "firebox/frontend/optim",
     "firebox/frontend/record",
@@ -290,12 +293,41 @@ FOLDERS = (
 """Folders with modules, in the order in which data passes through them."""
 
 
+def public_functions(module: str) -> list[str]:
+    """The public functions of a module, as they are called."""
+    found = importlib.import_module(module)
+    names = sorted(name for name, (where, _) in firebox._WHERE.items() if where == module)
+    functions = {name: getattr(found, firebox._WHERE[name][1]) for name in names}
+    return markdown(("function", "is"), ((f"`{n}{_arguments(f)}`", summary(f)) for n, f in functions.items()))
+
+
+def _arguments(function: Callable[..., Any]) -> str:
+    """The parameters with their defaults, without types."""
+    parameters = inspect.signature(function).parameters.values()
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
+    return str(inspect.Signature(plain))
+
+
 def accuracy() -> list[str]:
     """The largest measured distances of math functions, in units in the last place."""
     text = (Path(__file__).parents[1] / "tests" / "golden" / "math" / "accuracy.csv").read_text()
     rows = [line.split(",") for line in text.splitlines()[1:]]
     return markdown(("function", "f32", "f64"), ((f"`{name}`", single, double) for name, single, double in rows))
 
+
+TOPICS = (
+    "mathematics",
+    "shape",
+    "moving",
+    "ordering",
+    "scattering",
+    "sets",
+    "statistics",
+    "linear_algebra",
+    "einsum",
+    "matrices",
+)
+"""Modules of `firebox.frontend.functions` that docs/functions.md lists."""
 
 TABLES: dict[str, Callable[[], list[str]]] = {
     **{f"modules of {folder}": partial(modules, folder) for folder in FOLDERS},
@@ -316,6 +348,9 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "settings": settings,
     "counters": counters,
     "errors": error_classes,
+    "functions elementwise": partial(public_functions, "firebox.frontend.elementwise"),
+    "functions pairs": partial(public_functions, "firebox.frontend.pairs"),
+    **{f"functions {topic}": partial(public_functions, f"firebox.frontend.functions.{topic}") for topic in TOPICS},
     "accuracy": accuracy,
 }
 """By name: the lines of each table."""

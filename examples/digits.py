@@ -109,7 +109,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train a network on handwritten digits.")
     parser.add_argument("--out", type=Path, default=Path("out"), help="directory for what is written")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--device", help="where to compute, e.g. opencl:0 (default: FIREBOX_DEVICE, else the CPU)")
     args = parser.parse_args()
+    fb.set_default_device(args.device)
     print(f"accuracy on the held-out digits: {run(args.out, args.epochs):.4f}")
 
 

@@ -176,8 +176,10 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--letters", type=int, default=300, help="how many letters to write at the end")
+    parser.add_argument("--device", help="where to compute, e.g. opencl:0 (default: FIREBOX_DEVICE, else the CPU)")
     args = parser.parse_args()
 
+    fb.set_default_device(args.device)
     fb.manual_seed(args.seed)
     text = load_text()
     model = GPT(Config(len(text.letters), args.layers, args.heads, args.width, args.context))

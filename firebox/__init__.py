@@ -13,8 +13,8 @@ from firebox.version import VERSION as __version__
 _BY_MODULE: dict[str, str] = {
     "firebox.dtypes": "DType",
     "firebox.errors": """
-        ArtifactError CompilerError DTypeError DeviceError FireboxError IndexRangeError InputError
-        ShapeError TraceError UserError
+        ArtifactError CompilerError DTypeError DeviceError FireboxError IndexRangeError
+        InputError ShapeError TraceError UserError
     """,
     "firebox.runtime.device": "Device devices",
     "firebox.signature": "TensorSpec",
@@ -22,51 +22,134 @@ _BY_MODULE: dict[str, str] = {
     "firebox.frontend.apply": "apply",
     "firebox.frontend.cells": "Buffer Cell Flat Param",
     "firebox.frontend.creation": """
-        arange empty empty_like eye full full_like iota linspace meshgrid ones ones_like tri zeros
-        zeros_like
+        arange empty empty_like eye full full_like iota linspace logspace meshgrid ones
+        ones_like tri zeros zeros_like
     """,
-    "firebox.frontend.devices": "current_device set_default_device",
+    "firebox.frontend.devices": "current_device device set_default_device",
     "firebox.frontend.execute": "flush",
     "firebox.frontend.grad_mode": "enable_grad is_grad_enabled no_grad",
     "firebox.frontend.inspection": "dim spec",
     "firebox.frontend.jit": "jit",
+    "firebox.frontend.profile": "profile",
     "firebox.frontend.random": "Generator manual_seed rand randn",
     "firebox.frontend.stats": "reset_stats stats",
     "firebox.frontend.tensor": "Tensor from_dlpack from_numpy tensor",
     "firebox.frontend.custom": "checkpoint custom_vjp",
     "firebox.frontend.transform": "grad hessian jacobian jvp stop_gradient value_and_grad vjp vmap",
     "firebox.frontend.functions.activations": """
-        celu elu gelu glu hard_sigmoid hard_swish hard_tanh leaky_relu log_sigmoid mish prelu relu
-        relu6 selu sigmoid silu softplus softsign tanh
+        celu elu gelu glu hard_shrink hard_sigmoid hard_swish hard_tanh leaky_relu
+        log_sigmoid mish prelu relu relu6 selu shrink sigmoid silu soft_shrink softplus
+        softsign swiglu tanh tanh_shrink threshold
+    """,
+    "firebox.frontend.functions.adaptive_pooling": """
+        adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
+        adaptive_max_pool1d_with_indices adaptive_max_pool2d
+        adaptive_max_pool2d_with_indices adaptive_max_pool3d
+        adaptive_max_pool3d_with_indices
     """,
     "firebox.frontend.functions.attention": "causal_mask scaled_dot_product_attention",
-    "firebox.frontend.functions.convolution": "conv1d conv2d conv_transpose2d",
-    "firebox.frontend.functions.dropout": "dropout",
-    "firebox.frontend.functions.linear_algebra": "dot einsum linear matmul norm outer tensordot vecdot",
+    "firebox.frontend.functions.bilinear": "bilinear",
+    "firebox.frontend.functions.convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
+    "firebox.frontend.functions.deform_conv": "deform_conv2d",
+    "firebox.frontend.functions.distances": "cdist pairwise_distance pdist",
+    "firebox.frontend.functions.distribution_losses": "gaussian_nll_loss kl_div poisson_nll_loss",
+    "firebox.frontend.functions.dropout": """
+        alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout
+        gaussian_noise gumbel_softmax rrelu
+    """,
+    "firebox.frontend.functions.einsum": "einsum",
+    "firebox.frontend.functions.embedding_bag": "embedding_bag",
+    "firebox.frontend.functions.grid_sample": "affine_grid grid_sample",
+    "firebox.frontend.functions.interpolate": "interpolate",
+    "firebox.frontend.functions.linear_algebra": "dot linear matmul norm outer tensordot vecdot",
     "firebox.frontend.functions.losses": """
-        bce_with_logits binary_cross_entropy cross_entropy huber_loss kl_div l1_loss mse_loss
-        nll_loss smooth_l1_loss soft_cross_entropy
+        bce_with_logits binary_cross_entropy cross_entropy huber_loss l1_loss lp_loss
+        mse_loss nll_loss smooth_l1_loss soft_cross_entropy
+    """,
+    "firebox.frontend.functions.margin_losses": """
+        cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss
+        multilabel_margin_loss multilabel_soft_margin_loss soft_margin_loss
+        triplet_margin_loss triplet_margin_with_distance_loss
+    """,
+    "firebox.frontend.functions.mathematics": """
+        acos acosh array_equal asin asinh atan atanh bitwise_not cbrt contains_nan cosh
+        deg2rad exp2 isneginf isposinf lerp log10 log2 logical_not nan_to_num rad2deg
+        reciprocal signbit sinc sinh tan
+    """,
+    "firebox.frontend.functions.matrices": """
+        corrcoef cosine_similarity cov cross diag diag_embed diagonal inner kron
+        matrix_norm matrix_power matvec trace vdot vector_norm
+    """,
+    "firebox.frontend.functions.moving": """
+        array_split atleast_1d atleast_2d broadcast_arrays broadcast_shapes
+        broadcast_tensors broadcast_to column_stack dstack expand_dims flatten fliplr
+        flipud hsplit hstack matrix_transpose moveaxis movedim ravel repeat_interleave
+        rot90 select swapaxes swapdims tensor_split unflatten vsplit vstack windows
     """,
     "firebox.frontend.functions.normalization": """
-        batch_norm batch_statistics group_norm instance_norm layer_norm log_softmax logsumexp mean
-        normalize rms_norm softmax std var
+        batch_norm batch_statistics group_norm instance_norm layer_norm
+        local_response_norm log_softmax logsumexp mean normalize quiet_softmax rms_norm
+        softmax softmin std var weight_norm
     """,
-    "firebox.frontend.functions.pooling": "adaptive_avg_pool2d avg_pool2d max_pool2d",
+    "firebox.frontend.functions.ordering": """
+        argtopk bucketize kthvalue median mode quantile searchsorted sort_with_indices
+    """,
+    "firebox.frontend.functions.padding": "pad",
+    "firebox.frontend.functions.pooling": """
+        avg_pool1d avg_pool2d avg_pool3d lp_pool1d lp_pool2d lp_pool3d max_pool1d
+        max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d
+        max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d
+    """,
+    "firebox.frontend.functions.rotary": "rotary_encoding",
+    "firebox.frontend.functions.scattering": """
+        gather gather_nd index_add index_put index_select masked_fill masked_scatter
+        put_along_axis scatter scatter_nd take take_along_axis
+    """,
+    "firebox.frontend.functions.sequence_losses": "ctc_loss rnnt_loss",
+    "firebox.frontend.functions.sets": """
+        argwhere bincount compress flatnonzero isin masked_select nonzero unique
+        unique_all unique_counts unique_inverse unique_values
+    """,
     "firebox.frontend.functions.shape": """
-        allclose argsort chunk clip concat diagonal embedding flip isclose narrow one_hot pad repeat
+        allclose argsort chunk clip concat embedding flip isclose narrow one_hot repeat
         roll sort split stack tile topk tril triu unbind where
     """,
+    "firebox.frontend.functions.statistics": """
+        average count_nonzero cummax cummin cumulative_prod cumulative_sum diff histogram
+        logcumsumexp max_abs nanmax nanmean nanmin nanprod nanstd nansum nanvar ptp
+        trapezoid var_mean
+    """,
+    "firebox.frontend.functions.unfold": "channel_shuffle fold pixel_shuffle pixel_unshuffle unfold",
     "firebox.frontend.elementwise": """
-        abs absolute add all amax amin any argmax argmin ceil cos cumprod cumsum divide equal erf
-        exp expm1 floor isfinite isinf isnan log log1p max maximum min minimum multiply negative
-        permute power prod reshape round rsqrt sign sin sqrt square squeeze subtract sum take
-        transpose trunc unsqueeze
+        abs absolute all amax amin any argmax argmin ceil cos cumprod cumsum erf exp expm1
+        floor isfinite isinf isnan log log1p max min negative permute positive prod
+        reshape round rsqrt sign sin sqrt square squeeze sum transpose trunc unsqueeze
+    """,
+    "firebox.frontend.pairs": """
+        add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift
+        bitwise_xor copysign divide divmod equal floor_divide fmod greater greater_equal
+        hypot left_shift less less_equal logaddexp logaddexp2 logical_and logical_or
+        logical_xor maximum minimum multiply nextafter not_equal power remainder
+        right_shift subtract xlogy
     """,
 }
 _FUNCTIONS = "firebox.frontend.functions"
-_RENAMED = {"cat": ("firebox.frontend.functions.shape", "concat")}
+_RENAMED = {
+    "arccos": ("firebox.frontend.functions.mathematics", "acos"),
+    "arccosh": ("firebox.frontend.functions.mathematics", "acosh"),
+    "arcsin": ("firebox.frontend.functions.mathematics", "asin"),
+    "arcsinh": ("firebox.frontend.functions.mathematics", "asinh"),
+    "arctan": ("firebox.frontend.functions.mathematics", "atan"),
+    "arctan2": ("firebox.frontend.pairs", "atan2"),
+    "arctanh": ("firebox.frontend.functions.mathematics", "atanh"),
+    "cat": ("firebox.frontend.functions.shape", "concat"),
+    "permute_dims": ("firebox.frontend.elementwise", "transpose"),
+    "pow": ("firebox.frontend.pairs", "power"),
+    "unstack": ("firebox.frontend.functions.shape", "unbind"),
+}
 _DTYPES = """bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64"""
 _SUBMODULES = {
+    "array_api": "firebox.frontend.array_api",
     "nn": "firebox.frontend.nn",
     "optim": "firebox.frontend.optim",
     "random": "firebox.frontend.random",

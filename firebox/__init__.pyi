@@ -13,6 +13,7 @@ from firebox.errors import InputError as InputError
 from firebox.errors import ShapeError as ShapeError
 from firebox.errors import TraceError as TraceError
 from firebox.errors import UserError as UserError
+from firebox.frontend import array_api as array_api
 from firebox.frontend import nn as nn
 from firebox.frontend import optim as optim
 from firebox.frontend import random as random
@@ -33,6 +34,7 @@ from firebox.frontend.creation import full as full
 from firebox.frontend.creation import full_like as full_like
 from firebox.frontend.creation import iota as iota
 from firebox.frontend.creation import linspace as linspace
+from firebox.frontend.creation import logspace as logspace
 from firebox.frontend.creation import meshgrid as meshgrid
 from firebox.frontend.creation import ones as ones
 from firebox.frontend.creation import ones_like as ones_like
@@ -42,10 +44,10 @@ from firebox.frontend.creation import zeros_like as zeros_like
 from firebox.frontend.custom import checkpoint as checkpoint
 from firebox.frontend.custom import custom_vjp as custom_vjp
 from firebox.frontend.devices import current_device as current_device
+from firebox.frontend.devices import device as device
 from firebox.frontend.devices import set_default_device as set_default_device
 from firebox.frontend.elementwise import abs as abs
 from firebox.frontend.elementwise import absolute as absolute
-from firebox.frontend.elementwise import add as add
 from firebox.frontend.elementwise import all as all
 from firebox.frontend.elementwise import amax as amax
 from firebox.frontend.elementwise import amin as amin
@@ -56,8 +58,6 @@ from firebox.frontend.elementwise import ceil as ceil
 from firebox.frontend.elementwise import cos as cos
 from firebox.frontend.elementwise import cumprod as cumprod
 from firebox.frontend.elementwise import cumsum as cumsum
-from firebox.frontend.elementwise import divide as divide
-from firebox.frontend.elementwise import equal as equal
 from firebox.frontend.elementwise import erf as erf
 from firebox.frontend.elementwise import exp as exp
 from firebox.frontend.elementwise import expm1 as expm1
@@ -68,13 +68,10 @@ from firebox.frontend.elementwise import isnan as isnan
 from firebox.frontend.elementwise import log as log
 from firebox.frontend.elementwise import log1p as log1p
 from firebox.frontend.elementwise import max as max
-from firebox.frontend.elementwise import maximum as maximum
 from firebox.frontend.elementwise import min as min
-from firebox.frontend.elementwise import minimum as minimum
-from firebox.frontend.elementwise import multiply as multiply
 from firebox.frontend.elementwise import negative as negative
 from firebox.frontend.elementwise import permute as permute
-from firebox.frontend.elementwise import power as power
+from firebox.frontend.elementwise import positive as positive
 from firebox.frontend.elementwise import prod as prod
 from firebox.frontend.elementwise import reshape as reshape
 from firebox.frontend.elementwise import round as round
@@ -84,9 +81,7 @@ from firebox.frontend.elementwise import sin as sin
 from firebox.frontend.elementwise import sqrt as sqrt
 from firebox.frontend.elementwise import square as square
 from firebox.frontend.elementwise import squeeze as squeeze
-from firebox.frontend.elementwise import subtract as subtract
 from firebox.frontend.elementwise import sum as sum
-from firebox.frontend.elementwise import take as take
 from firebox.frontend.elementwise import transpose as transpose
 from firebox.frontend.elementwise import trunc as trunc
 from firebox.frontend.elementwise import unsqueeze as unsqueeze
@@ -95,6 +90,7 @@ from firebox.frontend.functions.activations import celu as celu
 from firebox.frontend.functions.activations import elu as elu
 from firebox.frontend.functions.activations import gelu as gelu
 from firebox.frontend.functions.activations import glu as glu
+from firebox.frontend.functions.activations import hard_shrink as hard_shrink
 from firebox.frontend.functions.activations import hard_sigmoid as hard_sigmoid
 from firebox.frontend.functions.activations import hard_swish as hard_swish
 from firebox.frontend.functions.activations import hard_tanh as hard_tanh
@@ -105,19 +101,62 @@ from firebox.frontend.functions.activations import prelu as prelu
 from firebox.frontend.functions.activations import relu as relu
 from firebox.frontend.functions.activations import relu6 as relu6
 from firebox.frontend.functions.activations import selu as selu
+from firebox.frontend.functions.activations import shrink as shrink
 from firebox.frontend.functions.activations import sigmoid as sigmoid
 from firebox.frontend.functions.activations import silu as silu
+from firebox.frontend.functions.activations import soft_shrink as soft_shrink
 from firebox.frontend.functions.activations import softplus as softplus
 from firebox.frontend.functions.activations import softsign as softsign
+from firebox.frontend.functions.activations import swiglu as swiglu
 from firebox.frontend.functions.activations import tanh as tanh
+from firebox.frontend.functions.activations import tanh_shrink as tanh_shrink
+from firebox.frontend.functions.activations import threshold as threshold
+from firebox.frontend.functions.adaptive_pooling import adaptive_avg_pool1d as adaptive_avg_pool1d
+from firebox.frontend.functions.adaptive_pooling import adaptive_avg_pool2d as adaptive_avg_pool2d
+from firebox.frontend.functions.adaptive_pooling import adaptive_avg_pool3d as adaptive_avg_pool3d
+from firebox.frontend.functions.adaptive_pooling import adaptive_max_pool1d as adaptive_max_pool1d
+from firebox.frontend.functions.adaptive_pooling import (
+    adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices,
+)
+from firebox.frontend.functions.adaptive_pooling import adaptive_max_pool2d as adaptive_max_pool2d
+from firebox.frontend.functions.adaptive_pooling import (
+    adaptive_max_pool2d_with_indices as adaptive_max_pool2d_with_indices,
+)
+from firebox.frontend.functions.adaptive_pooling import adaptive_max_pool3d as adaptive_max_pool3d
+from firebox.frontend.functions.adaptive_pooling import (
+    adaptive_max_pool3d_with_indices as adaptive_max_pool3d_with_indices,
+)
 from firebox.frontend.functions.attention import causal_mask as causal_mask
 from firebox.frontend.functions.attention import scaled_dot_product_attention as scaled_dot_product_attention
+from firebox.frontend.functions.bilinear import bilinear as bilinear
 from firebox.frontend.functions.convolution import conv1d as conv1d
 from firebox.frontend.functions.convolution import conv2d as conv2d
+from firebox.frontend.functions.convolution import conv3d as conv3d
+from firebox.frontend.functions.convolution import conv_transpose1d as conv_transpose1d
 from firebox.frontend.functions.convolution import conv_transpose2d as conv_transpose2d
+from firebox.frontend.functions.convolution import conv_transpose3d as conv_transpose3d
+from firebox.frontend.functions.deform_conv import deform_conv2d as deform_conv2d
+from firebox.frontend.functions.distances import cdist as cdist
+from firebox.frontend.functions.distances import pairwise_distance as pairwise_distance
+from firebox.frontend.functions.distances import pdist as pdist
+from firebox.frontend.functions.distribution_losses import gaussian_nll_loss as gaussian_nll_loss
+from firebox.frontend.functions.distribution_losses import kl_div as kl_div
+from firebox.frontend.functions.distribution_losses import poisson_nll_loss as poisson_nll_loss
+from firebox.frontend.functions.dropout import alpha_dropout as alpha_dropout
 from firebox.frontend.functions.dropout import dropout as dropout
+from firebox.frontend.functions.dropout import dropout1d as dropout1d
+from firebox.frontend.functions.dropout import dropout2d as dropout2d
+from firebox.frontend.functions.dropout import dropout3d as dropout3d
+from firebox.frontend.functions.dropout import feature_alpha_dropout as feature_alpha_dropout
+from firebox.frontend.functions.dropout import gaussian_noise as gaussian_noise
+from firebox.frontend.functions.dropout import gumbel_softmax as gumbel_softmax
+from firebox.frontend.functions.dropout import rrelu as rrelu
+from firebox.frontend.functions.einsum import einsum as einsum
+from firebox.frontend.functions.embedding_bag import embedding_bag as embedding_bag
+from firebox.frontend.functions.grid_sample import affine_grid as affine_grid
+from firebox.frontend.functions.grid_sample import grid_sample as grid_sample
+from firebox.frontend.functions.interpolate import interpolate as interpolate
 from firebox.frontend.functions.linear_algebra import dot as dot
-from firebox.frontend.functions.linear_algebra import einsum as einsum
 from firebox.frontend.functions.linear_algebra import linear as linear
 from firebox.frontend.functions.linear_algebra import matmul as matmul
 from firebox.frontend.functions.linear_algebra import norm as norm
@@ -128,40 +167,171 @@ from firebox.frontend.functions.losses import bce_with_logits as bce_with_logits
 from firebox.frontend.functions.losses import binary_cross_entropy as binary_cross_entropy
 from firebox.frontend.functions.losses import cross_entropy as cross_entropy
 from firebox.frontend.functions.losses import huber_loss as huber_loss
-from firebox.frontend.functions.losses import kl_div as kl_div
 from firebox.frontend.functions.losses import l1_loss as l1_loss
+from firebox.frontend.functions.losses import lp_loss as lp_loss
 from firebox.frontend.functions.losses import mse_loss as mse_loss
 from firebox.frontend.functions.losses import nll_loss as nll_loss
 from firebox.frontend.functions.losses import smooth_l1_loss as smooth_l1_loss
 from firebox.frontend.functions.losses import soft_cross_entropy as soft_cross_entropy
+from firebox.frontend.functions.margin_losses import cosine_embedding_loss as cosine_embedding_loss
+from firebox.frontend.functions.margin_losses import hinge_embedding_loss as hinge_embedding_loss
+from firebox.frontend.functions.margin_losses import margin_ranking_loss as margin_ranking_loss
+from firebox.frontend.functions.margin_losses import multi_margin_loss as multi_margin_loss
+from firebox.frontend.functions.margin_losses import multilabel_margin_loss as multilabel_margin_loss
+from firebox.frontend.functions.margin_losses import multilabel_soft_margin_loss as multilabel_soft_margin_loss
+from firebox.frontend.functions.margin_losses import soft_margin_loss as soft_margin_loss
+from firebox.frontend.functions.margin_losses import triplet_margin_loss as triplet_margin_loss
+from firebox.frontend.functions.margin_losses import (
+    triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
+)
+from firebox.frontend.functions.mathematics import acos as acos
+from firebox.frontend.functions.mathematics import acosh as acosh
+from firebox.frontend.functions.mathematics import array_equal as array_equal
+from firebox.frontend.functions.mathematics import asin as asin
+from firebox.frontend.functions.mathematics import asinh as asinh
+from firebox.frontend.functions.mathematics import atan as atan
+from firebox.frontend.functions.mathematics import atanh as atanh
+from firebox.frontend.functions.mathematics import bitwise_not as bitwise_not
+from firebox.frontend.functions.mathematics import cbrt as cbrt
+from firebox.frontend.functions.mathematics import contains_nan as contains_nan
+from firebox.frontend.functions.mathematics import cosh as cosh
+from firebox.frontend.functions.mathematics import deg2rad as deg2rad
+from firebox.frontend.functions.mathematics import exp2 as exp2
+from firebox.frontend.functions.mathematics import isneginf as isneginf
+from firebox.frontend.functions.mathematics import isposinf as isposinf
+from firebox.frontend.functions.mathematics import lerp as lerp
+from firebox.frontend.functions.mathematics import log2 as log2
+from firebox.frontend.functions.mathematics import log10 as log10
+from firebox.frontend.functions.mathematics import logical_not as logical_not
+from firebox.frontend.functions.mathematics import nan_to_num as nan_to_num
+from firebox.frontend.functions.mathematics import rad2deg as rad2deg
+from firebox.frontend.functions.mathematics import reciprocal as reciprocal
+from firebox.frontend.functions.mathematics import signbit as signbit
+from firebox.frontend.functions.mathematics import sinc as sinc
+from firebox.frontend.functions.mathematics import sinh as sinh
+from firebox.frontend.functions.mathematics import tan as tan
+from firebox.frontend.functions.matrices import corrcoef as corrcoef
+from firebox.frontend.functions.matrices import cosine_similarity as cosine_similarity
+from firebox.frontend.functions.matrices import cov as cov
+from firebox.frontend.functions.matrices import cross as cross
+from firebox.frontend.functions.matrices import diag as diag
+from firebox.frontend.functions.matrices import diag_embed as diag_embed
+from firebox.frontend.functions.matrices import diagonal as diagonal
+from firebox.frontend.functions.matrices import inner as inner
+from firebox.frontend.functions.matrices import kron as kron
+from firebox.frontend.functions.matrices import matrix_norm as matrix_norm
+from firebox.frontend.functions.matrices import matrix_power as matrix_power
+from firebox.frontend.functions.matrices import matvec as matvec
+from firebox.frontend.functions.matrices import trace as trace
+from firebox.frontend.functions.matrices import vdot as vdot
+from firebox.frontend.functions.matrices import vector_norm as vector_norm
+from firebox.frontend.functions.moving import array_split as array_split
+from firebox.frontend.functions.moving import atleast_1d as atleast_1d
+from firebox.frontend.functions.moving import atleast_2d as atleast_2d
+from firebox.frontend.functions.moving import broadcast_arrays as broadcast_arrays
+from firebox.frontend.functions.moving import broadcast_shapes as broadcast_shapes
+from firebox.frontend.functions.moving import broadcast_tensors as broadcast_tensors
+from firebox.frontend.functions.moving import broadcast_to as broadcast_to
+from firebox.frontend.functions.moving import column_stack as column_stack
+from firebox.frontend.functions.moving import dstack as dstack
+from firebox.frontend.functions.moving import expand_dims as expand_dims
+from firebox.frontend.functions.moving import flatten as flatten
+from firebox.frontend.functions.moving import fliplr as fliplr
+from firebox.frontend.functions.moving import flipud as flipud
+from firebox.frontend.functions.moving import hsplit as hsplit
+from firebox.frontend.functions.moving import hstack as hstack
+from firebox.frontend.functions.moving import matrix_transpose as matrix_transpose
+from firebox.frontend.functions.moving import moveaxis as moveaxis
+from firebox.frontend.functions.moving import movedim as movedim
+from firebox.frontend.functions.moving import ravel as ravel
+from firebox.frontend.functions.moving import repeat_interleave as repeat_interleave
+from firebox.frontend.functions.moving import rot90 as rot90
+from firebox.frontend.functions.moving import select as select
+from firebox.frontend.functions.moving import swapaxes as swapaxes
+from firebox.frontend.functions.moving import swapdims as swapdims
+from firebox.frontend.functions.moving import tensor_split as tensor_split
+from firebox.frontend.functions.moving import unflatten as unflatten
+from firebox.frontend.functions.moving import vsplit as vsplit
+from firebox.frontend.functions.moving import vstack as vstack
+from firebox.frontend.functions.moving import windows as windows
 from firebox.frontend.functions.normalization import batch_norm as batch_norm
 from firebox.frontend.functions.normalization import batch_statistics as batch_statistics
 from firebox.frontend.functions.normalization import group_norm as group_norm
 from firebox.frontend.functions.normalization import instance_norm as instance_norm
 from firebox.frontend.functions.normalization import layer_norm as layer_norm
+from firebox.frontend.functions.normalization import local_response_norm as local_response_norm
 from firebox.frontend.functions.normalization import log_softmax as log_softmax
 from firebox.frontend.functions.normalization import logsumexp as logsumexp
 from firebox.frontend.functions.normalization import mean as mean
 from firebox.frontend.functions.normalization import normalize as normalize
+from firebox.frontend.functions.normalization import quiet_softmax as quiet_softmax
 from firebox.frontend.functions.normalization import rms_norm as rms_norm
 from firebox.frontend.functions.normalization import softmax as softmax
+from firebox.frontend.functions.normalization import softmin as softmin
 from firebox.frontend.functions.normalization import std as std
 from firebox.frontend.functions.normalization import var as var
-from firebox.frontend.functions.pooling import adaptive_avg_pool2d as adaptive_avg_pool2d
+from firebox.frontend.functions.normalization import weight_norm as weight_norm
+from firebox.frontend.functions.ordering import argtopk as argtopk
+from firebox.frontend.functions.ordering import bucketize as bucketize
+from firebox.frontend.functions.ordering import kthvalue as kthvalue
+from firebox.frontend.functions.ordering import median as median
+from firebox.frontend.functions.ordering import mode as mode
+from firebox.frontend.functions.ordering import quantile as quantile
+from firebox.frontend.functions.ordering import searchsorted as searchsorted
+from firebox.frontend.functions.ordering import sort_with_indices as sort_with_indices
+from firebox.frontend.functions.padding import pad as pad
+from firebox.frontend.functions.pooling import avg_pool1d as avg_pool1d
 from firebox.frontend.functions.pooling import avg_pool2d as avg_pool2d
+from firebox.frontend.functions.pooling import avg_pool3d as avg_pool3d
+from firebox.frontend.functions.pooling import lp_pool1d as lp_pool1d
+from firebox.frontend.functions.pooling import lp_pool2d as lp_pool2d
+from firebox.frontend.functions.pooling import lp_pool3d as lp_pool3d
+from firebox.frontend.functions.pooling import max_pool1d as max_pool1d
+from firebox.frontend.functions.pooling import max_pool1d_with_indices as max_pool1d_with_indices
 from firebox.frontend.functions.pooling import max_pool2d as max_pool2d
+from firebox.frontend.functions.pooling import max_pool2d_with_indices as max_pool2d_with_indices
+from firebox.frontend.functions.pooling import max_pool3d as max_pool3d
+from firebox.frontend.functions.pooling import max_pool3d_with_indices as max_pool3d_with_indices
+from firebox.frontend.functions.pooling import max_unpool1d as max_unpool1d
+from firebox.frontend.functions.pooling import max_unpool2d as max_unpool2d
+from firebox.frontend.functions.pooling import max_unpool3d as max_unpool3d
+from firebox.frontend.functions.rotary import rotary_encoding as rotary_encoding
+from firebox.frontend.functions.scattering import gather as gather
+from firebox.frontend.functions.scattering import gather_nd as gather_nd
+from firebox.frontend.functions.scattering import index_add as index_add
+from firebox.frontend.functions.scattering import index_put as index_put
+from firebox.frontend.functions.scattering import index_select as index_select
+from firebox.frontend.functions.scattering import masked_fill as masked_fill
+from firebox.frontend.functions.scattering import masked_scatter as masked_scatter
+from firebox.frontend.functions.scattering import put_along_axis as put_along_axis
+from firebox.frontend.functions.scattering import scatter as scatter
+from firebox.frontend.functions.scattering import scatter_nd as scatter_nd
+from firebox.frontend.functions.scattering import take as take
+from firebox.frontend.functions.scattering import take_along_axis as take_along_axis
+from firebox.frontend.functions.sequence_losses import ctc_loss as ctc_loss
+from firebox.frontend.functions.sequence_losses import rnnt_loss as rnnt_loss
+from firebox.frontend.functions.sets import argwhere as argwhere
+from firebox.frontend.functions.sets import bincount as bincount
+from firebox.frontend.functions.sets import compress as compress
+from firebox.frontend.functions.sets import flatnonzero as flatnonzero
+from firebox.frontend.functions.sets import isin as isin
+from firebox.frontend.functions.sets import masked_select as masked_select
+from firebox.frontend.functions.sets import nonzero as nonzero
+from firebox.frontend.functions.sets import unique as unique
+from firebox.frontend.functions.sets import unique_all as unique_all
+from firebox.frontend.functions.sets import unique_counts as unique_counts
+from firebox.frontend.functions.sets import unique_inverse as unique_inverse
+from firebox.frontend.functions.sets import unique_values as unique_values
 from firebox.frontend.functions.shape import allclose as allclose
 from firebox.frontend.functions.shape import argsort as argsort
 from firebox.frontend.functions.shape import chunk as chunk
 from firebox.frontend.functions.shape import clip as clip
 from firebox.frontend.functions.shape import concat as concat
-from firebox.frontend.functions.shape import diagonal as diagonal
 from firebox.frontend.functions.shape import embedding as embedding
 from firebox.frontend.functions.shape import flip as flip
 from firebox.frontend.functions.shape import isclose as isclose
 from firebox.frontend.functions.shape import narrow as narrow
 from firebox.frontend.functions.shape import one_hot as one_hot
-from firebox.frontend.functions.shape import pad as pad
 from firebox.frontend.functions.shape import repeat as repeat
 from firebox.frontend.functions.shape import roll as roll
 from firebox.frontend.functions.shape import sort as sort
@@ -173,12 +343,72 @@ from firebox.frontend.functions.shape import tril as tril
 from firebox.frontend.functions.shape import triu as triu
 from firebox.frontend.functions.shape import unbind as unbind
 from firebox.frontend.functions.shape import where as where
+from firebox.frontend.functions.statistics import average as average
+from firebox.frontend.functions.statistics import count_nonzero as count_nonzero
+from firebox.frontend.functions.statistics import cummax as cummax
+from firebox.frontend.functions.statistics import cummin as cummin
+from firebox.frontend.functions.statistics import cumulative_prod as cumulative_prod
+from firebox.frontend.functions.statistics import cumulative_sum as cumulative_sum
+from firebox.frontend.functions.statistics import diff as diff
+from firebox.frontend.functions.statistics import histogram as histogram
+from firebox.frontend.functions.statistics import logcumsumexp as logcumsumexp
+from firebox.frontend.functions.statistics import max_abs as max_abs
+from firebox.frontend.functions.statistics import nanmax as nanmax
+from firebox.frontend.functions.statistics import nanmean as nanmean
+from firebox.frontend.functions.statistics import nanmin as nanmin
+from firebox.frontend.functions.statistics import nanprod as nanprod
+from firebox.frontend.functions.statistics import nanstd as nanstd
+from firebox.frontend.functions.statistics import nansum as nansum
+from firebox.frontend.functions.statistics import nanvar as nanvar
+from firebox.frontend.functions.statistics import ptp as ptp
+from firebox.frontend.functions.statistics import trapezoid as trapezoid
+from firebox.frontend.functions.statistics import var_mean as var_mean
+from firebox.frontend.functions.unfold import channel_shuffle as channel_shuffle
+from firebox.frontend.functions.unfold import fold as fold
+from firebox.frontend.functions.unfold import pixel_shuffle as pixel_shuffle
+from firebox.frontend.functions.unfold import pixel_unshuffle as pixel_unshuffle
+from firebox.frontend.functions.unfold import unfold as unfold
 from firebox.frontend.grad_mode import enable_grad as enable_grad
 from firebox.frontend.grad_mode import is_grad_enabled as is_grad_enabled
 from firebox.frontend.grad_mode import no_grad as no_grad
 from firebox.frontend.inspection import dim as dim
 from firebox.frontend.inspection import spec as spec
 from firebox.frontend.jit import jit as jit
+from firebox.frontend.pairs import add as add
+from firebox.frontend.pairs import atan2 as atan2
+from firebox.frontend.pairs import bitwise_and as bitwise_and
+from firebox.frontend.pairs import bitwise_left_shift as bitwise_left_shift
+from firebox.frontend.pairs import bitwise_or as bitwise_or
+from firebox.frontend.pairs import bitwise_right_shift as bitwise_right_shift
+from firebox.frontend.pairs import bitwise_xor as bitwise_xor
+from firebox.frontend.pairs import copysign as copysign
+from firebox.frontend.pairs import divide as divide
+from firebox.frontend.pairs import divmod as divmod
+from firebox.frontend.pairs import equal as equal
+from firebox.frontend.pairs import floor_divide as floor_divide
+from firebox.frontend.pairs import fmod as fmod
+from firebox.frontend.pairs import greater as greater
+from firebox.frontend.pairs import greater_equal as greater_equal
+from firebox.frontend.pairs import hypot as hypot
+from firebox.frontend.pairs import left_shift as left_shift
+from firebox.frontend.pairs import less as less
+from firebox.frontend.pairs import less_equal as less_equal
+from firebox.frontend.pairs import logaddexp as logaddexp
+from firebox.frontend.pairs import logaddexp2 as logaddexp2
+from firebox.frontend.pairs import logical_and as logical_and
+from firebox.frontend.pairs import logical_or as logical_or
+from firebox.frontend.pairs import logical_xor as logical_xor
+from firebox.frontend.pairs import maximum as maximum
+from firebox.frontend.pairs import minimum as minimum
+from firebox.frontend.pairs import multiply as multiply
+from firebox.frontend.pairs import nextafter as nextafter
+from firebox.frontend.pairs import not_equal as not_equal
+from firebox.frontend.pairs import power as power
+from firebox.frontend.pairs import remainder as remainder
+from firebox.frontend.pairs import right_shift as right_shift
+from firebox.frontend.pairs import subtract as subtract
+from firebox.frontend.pairs import xlogy as xlogy
+from firebox.frontend.profile import profile as profile
 from firebox.frontend.random import Generator as Generator
 from firebox.frontend.random import manual_seed as manual_seed
 from firebox.frontend.random import rand as rand
@@ -204,7 +434,17 @@ from firebox.signature import TensorSpec as TensorSpec
 __all__: list[str]
 __version__: str
 
+arccos = acos
+arccosh = acosh
+arcsin = asin
+arcsinh = asinh
+arctan = atan
+arctan2 = atan2
+arctanh = atanh
 cat = concat
+permute_dims = transpose
+pow = power
+unstack = unbind
 
 bool: DType
 int8: DType

@@ -20,7 +20,7 @@ ALLOWED: dict[str, tuple[set[str], set[str]]] = {
     "dialects": ({"dialects"}, _NUMERIC | {"xdsl"}),
     "runtime": ({"runtime"}, _NUMERIC | {"llvmlite", "pyopencl"}),
     "lowering": (
-        {"lowering", "dialects", "runtime.artifact", "runtime.program", "runtime.target"},
+        {"lowering", "dialects", "runtime.artifact", "runtime.opencl_target", "runtime.program", "runtime.target"},
         _NUMERIC | {"xdsl"},
     ),
     "frontend": (ROOMS, _NUMERIC | {"xdsl", "rich", "safetensors"}),

@@ -1,6 +1,7 @@
 """Ahead of time: a function, a model or nd IR to an artifact for one or more targets, or to the text of any stage."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,21 +10,24 @@ from typing import Any, Literal, get_args
 from firebox import dims
 from firebox.errors import UserError
 from firebox.frontend import irtext
+from firebox.frontend.compiler import code_of
 from firebox.frontend.source import Source, trace
 from firebox.lowering.options import Options
 from firebox.lowering.pipeline import PHASES, Lowered, lower, run_to
+from firebox.lowering.supported import check_types
 from firebox.runtime.artifact import Artifact, Build
-from firebox.runtime.code_cache import compile_image
+from firebox.runtime.device import Device
 from firebox.runtime.llvm import compile_to_assembly, compile_to_object, llvm_version
+from firebox.runtime.opencl_target import AnyTarget, OpenClTarget, parse_target, target_label
 from firebox.runtime.pool import pool_image
 from firebox.runtime.program import Guard, Program
 from firebox.runtime.session import Model
-from firebox.runtime.target import Target
 from firebox.signature import UNBOUNDED, Signature, range_text
 from firebox.version import VERSION
 
-Targets = str | Target | Sequence[str | Target]
-Kind = Literal["mlir", "kernels", "llvm", "asm", "object"]
+Targets = str | AnyTarget | Sequence[str | AnyTarget]
+Kind = Literal["mlir", "kernels", "opencl", "llvm", "asm", "object"]
+_DEVICE = re.compile(r"opencl:\d+")
 KINDS: tuple[str, ...] = get_args(Kind)
 
 
@@ -42,14 +46,16 @@ def compile(  # the builtin is not used here
     Args:
         function: called once on placeholders. Parameters and buffers that it reads become weights of the artifact.
         inputs: names, element types and shapes of its arguments, such as ``"x: f32[b, 1, 8, 8], 1<=b<=4096"``.
-        target: what to compile for: presets (``host``, ``x86-64-v3``, ``aarch64``) or `Target` objects; one or several.
+        target: what to compile for: presets (``host``, ``x86-64-v3``, ``aarch64``, ``opencl``), or targets such as
+            ``fb.Device("opencl:0").target``; one or several.
         path: where to write the ``.fbox`` file.
         weights: values for the model's parameters and buffers by path, or a safetensors file of them.
         name: of the model; by default that of the function or class.
         checkpoint: what gradients inside keep, a strategy of the pass `checkpoint`.
 
     Returns:
-        The model, to be called on NumPy arrays. If no target runs on this machine, a call says so.
+        The model, to be called on NumPy arrays on the CPU; `firebox.runtime.load` takes another device. If no target
+        runs there, a call says so.
 
     Raises:
         UserError: the inputs do not fit the function, it updates state, or there is no such target.
@@ -101,62 +107,80 @@ def build(source: Source, target: Targets = "host", options: Options | None = No
 
 
 def emit(source: Source, kind: Kind, target: Targets = "host", options: Options | None = None) -> str | bytes:
-    """What a stage of the compiler makes: the text of the IR, of the kernels, LLVM IR, assembly; or an ELF object.
+    """What a stage of the compiler makes: the text of the IR, of the kernels, OpenCL C, LLVM IR, assembly; or an ELF
+    object. For an OpenCL device the last three are of the host's part.
 
     Raises:
-        UserError: no such kind or target, or several targets.
+        UserError: no such kind or target, several targets, or OpenCL C for a CPU.
     """
     machine = _one(target)
     if kind == "mlir":
         return irtext.print_module(source.module)
     if kind == "kernels":
         return stage(source, "generate", machine, options)
-    text = lower(source.copy(), machine, options).text
+    if kind not in KINDS:
+        raise UserError("nothing of this kind can be emitted", op="emit", expected=", ".join(KINDS), found=kind)
+    if kind == "opencl" and not isinstance(machine, OpenClTarget):
+        raise UserError("a CPU has no OpenCL C", op="emit", expected="--target=opencl", found=target_label(machine))
+    lowered = _lowered(source, machine, options or Options())
+    if kind == "opencl":
+        return lowered.source
+    host = machine.host if isinstance(machine, OpenClTarget) else machine
     if kind == "llvm":
-        return text
-    if kind == "asm":
-        return compile_to_assembly(text, machine)
-    if kind == "object":
-        return compile_to_object(text, machine)
-    raise UserError("nothing of this kind can be emitted", op="emit", expected=", ".join(KINDS), found=kind)
+        return lowered.text
+    return compile_to_assembly(lowered.text, host) if kind == "asm" else compile_to_object(lowered.text, host)
 
 
 def stage(source: Source, phase: str, target: Targets = "host", options: Options | None = None) -> str:
-    """The IR after a phase of the pipeline as text; after ``emit`` that is LLVM IR.
+    """The IR after a phase of the pipeline as text; after ``emit`` that is LLVM IR, or OpenCL C for an OpenCL device.
 
     Raises:
         UserError: no such phase or target, or several targets.
     """
     machine = _one(target)
     if phase == "emit":
-        return lower(source.copy(), machine, options).text
+        return str(emit(source, "opencl" if isinstance(machine, OpenClTarget) else "llvm", machine, options))
     return irtext.print_module(run_to(source.copy(), machine, phase, options))
 
 
-def parse_targets(target: Targets) -> list[Target]:
-    """The targets that a name, a comma-separated list of names, a `Target` or a sequence of them stands for.
+def parse_targets(target: Targets) -> list[AnyTarget]:
+    """The targets that a name, a comma-separated list of names, a target or a sequence of them stands for.
+
+    The name of a device, such as ``opencl:0``, stands for exactly what that device of this machine has.
 
     Raises:
-        UserError: no such target, none, or one that is given twice.
+        UserError: no such target, none, or one that is given twice. DeviceError: no such device.
     """
-    items = target.split(",") if isinstance(target, str) else [target] if isinstance(target, Target) else list(target)
-    found = [item if isinstance(item, Target) else Target.parse(item.strip()) for item in items]
+    given = target.split(",") if isinstance(target, str) else target
+    items = [given] if isinstance(given, AnyTarget) else list(given)
+    found = [_parsed(item.strip()) if isinstance(item, str) else item for item in items]
     if not found or len(set(found)) != len(found):
         raise UserError("give each target once", op="target", found=", ".join(map(str, items)))
     return found
 
 
-def _one(target: Targets) -> Target:
+def _parsed(name: str) -> AnyTarget:
+    return Device(name).target if _DEVICE.fullmatch(name) else parse_target(name)
+
+
+def _one(target: Targets) -> AnyTarget:
     found = parse_targets(target)
     if len(found) > 1:
         raise UserError("one target at a time", op="target", found=len(found))
     return found[0]
 
 
-def _build(source: Source, target: Target, options: Options) -> Build:
-    lowered: Lowered = lower(source.copy(), target, options)
+def _build(source: Source, target: AnyTarget, options: Options) -> Build:
+    lowered = _lowered(source, target, options)
     program = _dress(source, lowered.program)
-    return Build(target, program, compile_image([lowered.text], target), pool_image(target))
+    pool = None if isinstance(target, OpenClTarget) else pool_image(target)
+    return Build(target, program, code_of(lowered, target), pool)
+
+
+def _lowered(source: Source, target: AnyTarget, options: Options) -> Lowered:
+    module = source.copy()
+    check_types(module, target)
+    return lower(module, target, options)
 
 
 def _dress(source: Source, program: Program) -> Program:

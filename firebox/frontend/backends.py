@@ -11,8 +11,8 @@ from firebox.frontend.plan import STEP, Plan, describe, step_locations
 from firebox.lowering.options import Options
 from firebox.runtime.device import Device
 from firebox.runtime.dispatch import Executable
-from firebox.runtime.image import CodeImage
 from firebox.runtime.memory import Buffer
+from firebox.runtime.opencl_code import Code
 from firebox.runtime.program import Program
 from firebox.runtime.program_cache import program_cache
 
@@ -47,7 +47,7 @@ class InterpretBackend:
 
 
 class NativeBackend:
-    """Runs machine code, from the program cache on disk or compiled now."""
+    """Runs code for the device, from the program cache on disk or compiled now."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -56,13 +56,13 @@ class NativeBackend:
     def compile(self, plan: Plan, dynamic: Collection[int], names: Sequence[str]) -> Compiled:
         lines = step_locations(plan)
         try:
-            program, image = self._find(plan, dynamic)
+            program, code = self._find(plan, dynamic)
         except FireboxError as error:
             raise _located(error, lines) from None
         here = replace(program, locations=tuple(_line(text, lines) for text in program.locations))
-        return Executable(here, image, self.device)
+        return Executable(here, code, self.device)
 
-    def _find(self, plan: Plan, dynamic: Collection[int]) -> tuple[Program, CodeImage]:
+    def _find(self, plan: Plan, dynamic: Collection[int]) -> tuple[Program, Code]:
         target, options = self.device.target, self.options
         cache = program_cache()
         key = cache.key(describe(plan, dynamic), target, repr(options), extension_hash())
@@ -70,7 +70,7 @@ class NativeBackend:
         if found is None:
             from firebox.frontend.compiler import compile_plan  # loads the lowering, some 300 ms
 
-            found = compile_plan(plan, dynamic, target, options)
+            found = compile_plan(plan, dynamic, target, options, self.device.name)
             cache.store(key, *found)
         return found
 

@@ -2,13 +2,16 @@
 
 The slice becomes the region of an ``nd.grad``; values in it that are held elsewhere (the loss, the logits) come out as
 extra results of that op. So forward, backward and the update are one program, and nothing in it is computed twice.
+A slice that goes from device to device becomes several such ops (see `crossing`).
 """
 
 import weakref
+from collections.abc import Sequence
 
 from firebox.dialects.nd.base import lookup
 from firebox.dialects.nd.transform import GradOp
 from firebox.errors import DTypeError, ShapeError, TraceError, UserError
+from firebox.frontend.crossing import Pull, crosses
 from firebox.frontend.slots import Slot
 from firebox.frontend.stats import COUNTERS
 from firebox.frontend.trace import STATE, LeafVar, Node, Region, RegionNode, Var, record, record_region, scalar_var
@@ -45,19 +48,37 @@ def backward(var: Var, cotangent: Var | None, retain_graph: bool, create_graph: 
     seed = _seed(var, cotangent)
     leaves = _leaves(var)
     region = Region(leaves, (var,))
+    tracked = create_graph and STATE.grad
+    if crosses(region):
+        pull = Pull(region, (seed,), tracked)
+        gradients, parts = pull.results, pull.parts
+    else:
+        gradients, parts = _whole(region, leaves, var, seed, tracked)
+    for node, part in parts:
+        _take_over(node, part, retain_graph)
+    for leaf, gradient in zip(leaves, gradients, strict=True):
+        known = leaf.grad.get()
+        leaf.grad.set(gradient if known is None else record(lookup("nd.add"), (known, gradient), {})[0])
+
+
+def _whole(
+    region: Region, leaves: Sequence[LeafVar], var: Var, seed: Var, tracked: bool
+) -> tuple[list[Var], list[tuple[RegionNode, Region]]]:
+    """The gradients by one op that holds the whole slice."""
     params = {"wrt": len(leaves), "seeds": 1}
     results = (*(v.aval for v in leaves), var.aval)
-    node = RegionNode(GradOp, (*leaves, seed), params, results, (region,), create_graph and STATE.grad)
-    gradients = record_region(node, var.device)[: len(leaves)]
+    node = RegionNode(GradOp, (*leaves, seed), params, results, (region,), tracked)
+    return record_region(node, var.device)[: len(leaves)], [(node, region)]
+
+
+def _take_over(node: RegionNode, region: Region, retain_graph: bool) -> None:
+    """The gradient op gives the values of what is in its region to those who hold them."""
     owner = weakref.ref(node)
     for inner in region.nodes:
         if inner.owner is None or inner.owner() is None:
             inner.owner = owner
         inner.consumed = inner.consumed or not retain_graph
         COUNTERS.nodes_recomputed += inner.ran
-    for leaf, gradient in zip(leaves, gradients, strict=True):
-        known = leaf.grad.get()
-        leaf.grad.set(gradient if known is None else record(lookup("nd.add"), (known, gradient), {})[0])
 
 
 def _seed(var: Var, cotangent: Var | None) -> Var:

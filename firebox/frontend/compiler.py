@@ -9,18 +9,38 @@ from firebox.frontend.build import build
 from firebox.frontend.plan import Plan
 from firebox.lowering.interpret import interpret
 from firebox.lowering.options import Options
-from firebox.lowering.pipeline import lower
+from firebox.lowering.pipeline import Lowered, lower
+from firebox.lowering.supported import check_types
 from firebox.runtime.code_cache import compile_image
-from firebox.runtime.image import CodeImage
 from firebox.runtime.memory import Buffer
+from firebox.runtime.opencl_code import Code, OpenClCode
+from firebox.runtime.opencl_target import AnyTarget, OpenClTarget
 from firebox.runtime.program import Program
-from firebox.runtime.target import Target
 
 
-def compile_plan(plan: Plan, dynamic: Collection[int], target: Target, options: Options) -> tuple[Program, CodeImage]:
-    """The program and its machine code; source lines are numbers of the plan's steps."""
-    lowered = lower(build(plan, dynamic, numbered=True), target, options)
-    return lowered.program, compile_image([lowered.text], target)
+def compile_plan(
+    plan: Plan, dynamic: Collection[int], target: AnyTarget, options: Options, device: str
+) -> tuple[Program, Code]:
+    """The program and its code; source lines are numbers of the plan's steps.
+
+    Args:
+        device: what to call the target in messages.
+
+    Raises:
+        DeviceError: an op on an element type that the device lacks. FireboxError: it cannot be compiled.
+    """
+    module = build(plan, dynamic, numbered=True)
+    check_types(module, target, device)
+    lowered = lower(module, target, options)
+    return lowered.program, code_of(lowered, target)
+
+
+def code_of(lowered: Lowered, target: AnyTarget) -> Code:
+    """What a device loads: machine code; for OpenCL the kernels' source beside the machine code of the host's part."""
+    if not isinstance(target, OpenClTarget):
+        return compile_image([lowered.text], target)
+    host = compile_image([lowered.text], target.host)
+    return OpenClCode(host, lowered.source, lowered.kernels, lowered.faults)
 
 
 def interpreted(

@@ -126,15 +126,34 @@ def _affine(counts: Tensor, first: Any, step: Any) -> Tensor:
     return scaled if first == 0 else scaled + first
 
 
-def linspace(start: float, stop: float, num: int = 50, dtype: object = None, device: object = None) -> Tensor:
-    """``num`` values from ``start`` to ``stop``, both included, equally spaced; f32 unless ``dtype`` says otherwise."""
+def linspace(
+    start: float,
+    stop: float,
+    num: int = 50,
+    dtype: object = None,
+    device: object = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """``num`` values from ``start`` to ``stop``, equally spaced; f32 unless ``dtype`` says otherwise.
+
+    Args:
+        endpoint: whether ``stop`` is the last value, or the one after it.
+    """
     if num < 0:
         raise ShapeError("a negative number of values", op="linspace", expected="0 or more", found=num)
     counts = iota((num,), 0, dtypes.f64, device)
-    step = (float(stop) - float(start)) / (num - 1) if num > 1 else 0.0
+    parts = num - 1 if endpoint else num
+    step = (float(stop) - float(start)) / parts if parts > 0 else 0.0
     values = counts * step + float(start)
-    exact = (counts == float(num - 1)).where(float(stop), values) if num > 1 else values
+    exact = (counts == float(num - 1)).where(float(stop), values) if endpoint and num > 1 else values
     return exact.astype(dtype or dtypes.f32)
+
+
+def logspace(
+    start: float, stop: float, num: int = 50, base: float = 10.0, dtype: object = None, device: object = None
+) -> Tensor:
+    """``num`` powers of ``base`` with exponents from ``start`` to ``stop``, equally spaced."""
+    return (base ** linspace(start, stop, num, dtypes.f64, device)).astype(dtype or dtypes.f32)
 
 
 def eye(n: int, m: int | None = None, k: int = 0, dtype: object = None, device: object = None) -> Tensor:

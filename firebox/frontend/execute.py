@@ -4,7 +4,6 @@ The outputs of a program are the values that somebody still holds. Programs are 
 in them are compiled in at first, and become inputs once a program comes again with other numbers.
 """
 
-import ctypes
 import math
 import sys
 import threading
@@ -15,12 +14,14 @@ from firebox import dims
 from firebox.dialects.nd.aval import Aval
 from firebox.errors import CompilerError, FireboxError, TraceError
 from firebox.frontend.backends import Compiled, backend_of
+from firebox.frontend.devices import place_bytes
 from firebox.frontend.faults import unaffected
 from firebox.frontend.plan import Key, Plan, Planner
 from firebox.frontend.stats import COUNTERS
 from firebox.frontend.trace import STATE, Failure, LeafVar, Node, Pending, ScalarVar, Var
+from firebox.frontend.transfers import WAITING, Behind, TransferNode, transfer
 from firebox.runtime.device import Device
-from firebox.runtime.memory import POOL, Buffer
+from firebox.runtime.memory import Buffer
 
 MAX_PENDING = 4096
 """Recorded values after which a program is ended."""
@@ -49,7 +50,7 @@ def buffer_of(var: Var) -> Buffer:
     buffer = var.buffer
     if buffer is None:
         if type(var) is ScalarVar:
-            return scalar_buffer(var)
+            return place_bytes(var.data, var.device)
         flat = view_base(var)
         if flat is not None:
             return _view(buffer_of(flat), var)
@@ -62,16 +63,30 @@ def buffer_of(var: Var) -> Buffer:
     return cast(Buffer, buffer)
 
 
-def scalar_buffer(var: ScalarVar) -> Buffer:
-    """A new 0-d buffer with a number."""
-    return bytes_buffer(var.data)
+def moved(var: Var, device: Device) -> Var:
+    """The value on another device: copied now if it is computed, else when a program needs it.
+
+    Raises:
+        DeviceError: inside a function that is compiled as one program.
+    """
+    result = transfer(var, device)
+    node = result.node
+    if isinstance(node, TransferNode) and node.buffer is None and node.source is var and _is_computed(var):
+        node.take(buffer_of(var))
+        _settle(result, node)
+    return result
 
 
-def bytes_buffer(data: bytes) -> Buffer:
-    """A new buffer with these bytes."""
-    buffer = POOL.allocate(len(data))
-    ctypes.memmove(buffer.ptr, data, len(data))
-    return buffer
+def _is_computed(var: Var) -> bool:
+    value = view_base(var) if var.buffer is None else var
+    return value is not None and value.buffer is not None and type(value.buffer) is not Failure
+
+
+def _settle(var: Var, node: TransferNode) -> None:
+    """A transfer has been made: its result is computed, and keeps its recipe for a backward only."""
+    var.buffer = node.buffer
+    if not var.tracked:
+        var.node = None
 
 
 def view_base(var: Var) -> Var | None:
@@ -131,10 +146,46 @@ def run(requested: Sequence[Var]) -> None:
         _epoch += 1
         others = [pending for pending in STATE.others() if pending]
         try:
-            for device, outputs in _by_device(_wanted(requested, others)):
-                _run_or_isolate(device, outputs, requested)
+            wanted = _wanted(requested, others)
+            crosses = bool(WAITING)
+            if crosses:
+                _run_to_transfers(wanted, requested)
+            _run_all(wanted, requested)
+            if crosses:
+                _forget_consumed(wanted)
         finally:
             STATE.pending[:] = [r for r in STATE.pending if _is_pending(r)]
+
+
+def _run_all(values: Sequence[Var], requested: Sequence[Var]) -> None:
+    for device, outputs in _by_device(values):
+        _run_or_isolate(device, outputs, requested)
+
+
+def _run_to_transfers(values: Sequence[Var], requested: Sequence[Var]) -> None:
+    """Compute what transfers behind the values take, and make them, until none is left to be made.
+
+    What needs no transfer is computed with the first ones, so that nothing is computed twice.
+    """
+    while (behind := Behind(values)).ready:
+        sources = [view_base(node.source) or node.source for node in behind.ready]
+        _run_all([*sources, *(v for v in values if not behind.waits(v))], requested)
+        for node in behind.ready:
+            node.take(_result(node.source))
+
+
+def _forget_consumed(values: Sequence[Var]) -> None:
+    """Let go of what backwards have used up; those that had to wait for a transfer needed it until now."""
+    for var in values:
+        if var.buffer is not None and var.node is not None and var.node.consumed and type(var) is not LeafVar:
+            var.node = None
+
+
+def _result(var: Var) -> Buffer | Failure:
+    try:
+        return buffer_of(var)
+    except FireboxError as error:
+        return Failure(error)
 
 
 def _wanted(requested: Sequence[Var], others: Sequence[Pending]) -> list[Var]:
@@ -150,7 +201,9 @@ def _by_device(values: Sequence[Var]) -> list[tuple[Device, list[list[Var]]]]:
     """The pending ones of the values for each device, names of the same value together. Nodes are not kept here."""
     groups: dict[Device, dict[tuple[Node, int], list[Var]]] = {}
     for var in values:
-        if var.buffer is None and var.node is not None:
+        if var.buffer is None and type(var.node) is TransferNode and var.node.buffer is not None:
+            _settle(var, var.node)
+        elif var.buffer is None and var.node is not None:
             groups.setdefault(var.device, {}).setdefault((var.node, var.index), []).append(var)
         elif var.buffer is None:
             Planner().make([var])  # a placeholder: raises the error that says so
@@ -211,7 +264,7 @@ def _run_program(device: Device, outputs: list[list[Var]]) -> None:
     plan = Planner().make([group[0] for group in outputs])
     variant = _find(device, plan)
     inputs = [cast(Buffer, v.buffer) for v in plan.inputs]
-    inputs += [scalar_buffer(plan.slots[k]) for k in variant.dynamic]
+    inputs += [place_bytes(plan.slots[k].data, device) for k in variant.dynamic]
     before = _values_before(outputs, inputs)
     COUNTERS.programs_run += 1
     COUNTERS.nodes_run += plan.count
@@ -275,7 +328,7 @@ def _release(plan: Plan, outputs: list[list[Var]]) -> None:
     for group in outputs:
         for var in group:
             node = var.node
-            if node is None or node.consumed or not var.tracked or type(var) is LeafVar:
+            if node is None or not var.tracked or type(var) is LeafVar or (node.consumed and not WAITING):
                 var.node = None
             else:
                 keeps = True

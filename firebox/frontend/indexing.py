@@ -39,6 +39,8 @@ def get(x: "Tensor", key: Any) -> "Tensor":
         IndexRangeError: too many indices, or one that is out of range. DTypeError: an index that is no integer.
         TraceError: a boolean mask whose values are not known while tracing.
     """
+    if getattr(key, "ndim", None) == 0 and key.dtype in (dtypes.bool_, np.bool_):
+        return _all_or_nothing(x, key)
     parts = parse(x, key)
     y = _sliced(x, [p for p in parts if p.kind != "new"])
     y = y.reshape(_basic_shape(y, parts))
@@ -96,6 +98,12 @@ def _masks_replaced(x: "Tensor", items: tuple[Any, ...]) -> list[Any]:
     return found
 
 
+def _all_or_nothing(x: "Tensor", mask: Any) -> "Tensor":
+    """``x[mask]`` for a 0-d mask: x once or not at all, along a new dim."""
+    (rows,) = _nonzero(mask.reshape((1,)), (1,), False)
+    return x.expand_dims(0).slice([0] * (x.rank + 1), [len(rows), *x.shape])
+
+
 def _nonzero(mask: Any, shape: tuple[DimLike, ...], after_ellipsis: bool) -> list[Any]:
     try:
         known = np.asarray(mask)
@@ -110,7 +118,7 @@ def _nonzero(mask: Any, shape: tuple[DimLike, ...], after_ellipsis: bool) -> lis
     if not after_ellipsis and known.shape != shape:
         raise ShapeError("the mask does not fit", op="index", expected=shape, found=known.shape)
     if not known.ndim:
-        hint = "use fb.where, or x.reshape(1)[mask.reshape(1)]"
+        hint = "use fb.where, or the 0-d mask alone"
         raise DTypeError(
             "a 0-d bool is no index", op="index", expected="a mask of 1 dim or more", found=known, hint=hint
         )

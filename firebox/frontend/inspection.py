@@ -59,8 +59,18 @@ class Lowered:
         return irtext.print_module(run_to(self.module(), self.device.target, phase))
 
     def llvm(self) -> str:
-        """The LLVM IR text of the whole program."""
+        """The LLVM IR text of the whole program; for an OpenCL device that of the host's part."""
         return lower(self.module(), self.device.target).text
+
+    def opencl(self) -> str:
+        """The OpenCL C text of the kernels, as arguments on an OpenCL device ask for them.
+
+        Raises:
+            UserError: the program is for another kind of device.
+        """
+        if self.device.target.kind != "opencl":
+            raise UserError("no OpenCL program", op="lower", expected="an OpenCL device", found=self.device.name)
+        return lower(self.module(), self.device.target).source
 
     def __repr__(self) -> str:
         return f"Lowered({len(self.traced.plan.nodes)} ops)"

@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from firebox.dialects.nd.aval import Aval
 from firebox.dims import DimLike
-from firebox.errors import DeviceError, FireboxError, UserError
+from firebox.errors import FireboxError, UserError
 from firebox.frontend import tree
 from firebox.frontend.devices import current_device
 from firebox.frontend.inspection import Lowered
@@ -26,7 +26,7 @@ from firebox.frontend.jit_arguments import (
 from firebox.frontend.jit_program import MissError, Prepared, Variant
 from firebox.frontend.jit_trace import trace_function
 from firebox.frontend.tensor import Tensor
-from firebox.frontend.trace import STATE, Var
+from firebox.frontend.trace import STATE, Var, mixed_devices
 from firebox.frontend.traced import check_callable
 from firebox.frontend.tree import TreeDef
 from firebox.runtime.device import Device
@@ -101,7 +101,7 @@ class Jitted:
         plain = all(type(v) is Tensor for v in args) and not kwargs and not any(tracked)
         if plain and len(self._prepared) < _MAX_PREPARED:
             self._prepared[(STATE.grad, *[id(v.aval) for v in tensors])] = prepared
-        return prepared.call(tensors, [number_buffer(v) for v in numbers])
+        return prepared.call(tensors, [number_buffer(v, device) for v in numbers])
 
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeDef]:
         count = len(args)
@@ -218,14 +218,9 @@ def _device_of(values: Sequence[Var]) -> Device:
     Raises:
         DeviceError: they live on several.
     """
-    found = {v.device.name: v.device for v in values}
-    if len(found) > 1:
-        hint = 'move one of them with x.to("cpu")'
-        names = ", ".join(sorted(found))
-        raise DeviceError(
-            "arguments live on different devices", op="jit", expected="one device", found=names, hint=hint
-        )
-    return next(iter(found.values())) if found else current_device()
+    if any(v.device is not values[0].device for v in values):
+        raise mixed_devices("jit", [(str(v.aval), v.device) for v in values])
+    return values[0].device if values else current_device()
 
 
 Wrap = Callable[[Callable[..., Any]], Jitted]

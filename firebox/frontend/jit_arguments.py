@@ -9,10 +9,11 @@ import numpy as np
 from firebox import dims
 from firebox.dialects.nd.aval import Aval, Shape
 from firebox.dims import Dim, DimLike
-from firebox.frontend import execute
+from firebox.frontend.devices import place
 from firebox.frontend.jit_trace import Scalar
 from firebox.frontend.tensor import Tensor, as_tensor
 from firebox.frontend.values import static_shape
+from firebox.runtime.device import Device
 from firebox.runtime.memory import Buffer
 from firebox.signature import TensorSpec
 
@@ -73,10 +74,10 @@ def is_input(known: Any) -> bool:
     return isinstance(known, Scalar) and known.value is None
 
 
-def number_buffer(value: bool | int | float) -> Buffer:
+def number_buffer(value: bool | int | float, device: Device) -> Buffer:
     """A Python number as an input of a program."""
     kind = np.bool_ if isinstance(value, bool) else np.int64 if isinstance(value, int) else np.float64
-    return execute.bytes_buffer(np.asarray(value, kind).tobytes())
+    return place(np.asarray(value, kind), device)
 
 
 def unify(wanted: Sequence[Any], dim_names: Sequence[str], leaves: Sequence[Any]) -> list[int] | None:

@@ -10,6 +10,7 @@ from firebox.dims import DimLike
 from firebox.errors import FireboxError
 from firebox.frontend import execute, tree
 from firebox.frontend.backends import backend_of, bind
+from firebox.frontend.devices import place_bytes
 from firebox.frontend.entries import intern
 from firebox.frontend.jit_trace import TracedFunction
 from firebox.frontend.stats import COUNTERS
@@ -112,7 +113,7 @@ class Prepared:
         flows = False
         for var in arguments:
             buffer = var.buffer
-            if type(buffer) is not Buffer:
+            if buffer is None or type(buffer) is Failure:
                 buffer = execute.buffer_of(var)
             if var.device is not variant.device:
                 raise MissError
@@ -158,9 +159,9 @@ class Prepared:
             var = slot.own()
             assert var is not None
             flows = flows or var.tracked
-            inputs.append(var.buffer if type(var.buffer) is Buffer else execute.buffer_of(var))
+            inputs.append(execute.buffer_of(var))
         for generator, blocks in variant.keys:
-            inputs.append(execute.bytes_buffer(generator.advance(blocks)))
+            inputs.append(place_bytes(generator.advance(blocks), variant.device))
         return flows
 
     def _take(self, inputs: list[Any]) -> list[bool]:

@@ -6,14 +6,14 @@ from typing import Any
 
 from firebox import dtypes
 from firebox.dialects.nd.aval import Aval
-from firebox.errors import TraceError, UserError
+from firebox.errors import DeviceError, TraceError, UserError
 from firebox.frontend import execute, tree
 from firebox.frontend.entries import intern
 from firebox.frontend.plan import Plan, Planner
 from firebox.frontend.slots import Slot
 from firebox.frontend.stats import COUNTERS
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
-from firebox.frontend.trace import STATE, Region, Trace, Var
+from firebox.frontend.trace import STATE, Region, Trace, Var, mixed_devices
 from firebox.frontend.tree import TreeDef
 from firebox.frontend.weak import weak
 from firebox.runtime.device import Device
@@ -70,6 +70,15 @@ class JitTrace(Trace):
         offset = self.drawn[generator]
         self.drawn[generator] += blocks
         return key, offset
+
+    def check_transfer(self, source: Device, target: Device) -> None:
+        raise DeviceError(
+            "a compiled function is one program, which runs on one device",
+            op="to",
+            expected=f"values on {source.name} only",
+            found=f"a transfer to {target.name}",
+            hint="move the arguments before the call, or leave this part out of the compiled function",
+        )
 
     def note_mode(self, owner: Any, name: str, value: Any) -> None:
         self.modes.append((owner, name, value))
@@ -154,10 +163,18 @@ def trace_function(
     arguments = [p for p in places if p is not None]
     inputs = [*arguments, *(trace.reads[s] for s in trace.hidden), *trace.keys.values()]
     plan = Planner(inputs).make(outputs)
+    _check_device(plan, device)
     region = Region(inputs, outputs)
     return TracedFunction(
         plan, region, result_structure, results, outputs, arguments, trace, [s for s, _ in written], emptied
     )
+
+
+def _check_device(plan: Plan, device: Device) -> None:
+    """Raises DeviceError when the function uses cells or tensors of another device than its arguments'."""
+    others = [(str(v.aval), v.device) for v in plan.inputs if v.device is not device]
+    if others:
+        raise mixed_devices("a compiled function", [("the arguments", device), *others])
 
 
 def _placeholder(leaf: Any, device: Device, tracked: bool) -> Var | None:

@@ -1,12 +1,26 @@
 """Methods of tensors that are other functions under the names that PyTorch and NumPy users know."""
 
+import importlib
 from collections.abc import Sequence
 from typing import Any, Self
 
 from firebox import dtypes
 from firebox.dialects.nd.array import ArrayLike, Axes
 from firebox.dims import DimLike
-from firebox.frontend.functions import activations, linear_algebra, normalization, shape
+from firebox.errors import UserError
+from firebox.frontend.functions import (
+    activations,
+    linear_algebra,
+    mathematics,
+    matrices,
+    moving,
+    normalization,
+    ordering,
+    scattering,
+    sets,
+    shape,
+    statistics,
+)
 
 
 class Methods(ArrayLike):
@@ -26,6 +40,22 @@ class Methods(ArrayLike):
     def __rmatmul__(self, other: Any) -> Self:
         return linear_algebra.matmul(self._as_operand(other), self)
 
+    def atan2(self, other: Any) -> Self:
+        """The angle of the point (other, self)."""
+        return self._binary("atan2", other)
+
+    def hypot(self, other: Any) -> Self:
+        """sqrt(self**2 + other**2) without overflow."""
+        return self._binary("hypot", other)
+
+    def copysign(self, other: Any) -> Self:
+        """This magnitude with the sign of the other."""
+        return self._binary("copysign", other)
+
+    def square(self) -> Self:
+        """x * x."""
+        return self * self
+
     def dot(self, other: Any) -> Self:
         """Inner product of two vectors."""
         return linear_algebra.dot(self, self._as_operand(other))
@@ -36,6 +66,47 @@ class Methods(ArrayLike):
 
     def _as_operand(self, value: Any) -> Self:
         raise NotImplementedError
+
+    # ---- the array API standard ----------------------------------------------------------------------------------
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The namespace of the array API standard: `firebox.array_api`.
+
+        Raises:
+            UserError: another version of the standard than 2021.12 to 2024.12.
+        """
+        # Loaded late: it consists of functions of tensors.
+        namespace = importlib.import_module("firebox.frontend.array_api")
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            expected = "2021.12 to 2024.12"
+            raise UserError("no such version", op="__array_namespace__", expected=expected, found=api_version)
+        return namespace
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Self:
+        """On another device (the standard's name of ``to``); there are no streams to choose.
+
+        Raises:
+            UserError: a stream is given.
+        """
+        if stream is not None:
+            raise UserError("there are no streams", op="to_device", expected="None", found=stream)
+        result: Self = self.to(device=device)
+        return result
+
+    def to(self, target: object = None, *, device: object = None, dtype: object = None) -> Any:
+        raise NotImplementedError
+
+    def __complex__(self) -> complex:
+        return complex(self.__float__())
+
+    def __float__(self) -> Any:
+        raise NotImplementedError
+
+    def __rlshift__(self, other: Any) -> Self:
+        return self._binary("shift_left", other, swap=True)
+
+    def __rrshift__(self, other: Any) -> Self:
+        return self._binary("shift_right", other, swap=True)
 
     # ---- statistics and activations ------------------------------------------------------------------------------
 
@@ -105,7 +176,7 @@ class Methods(ArrayLike):
         """Each element ``count`` times in a row along an axis."""
         return shape.repeat(self, count, axis)
 
-    def roll(self, shift: int, axis: int) -> Self:
+    def roll(self, shift: int | Sequence[int], axis: Axes = None) -> Self:
         return shape.roll(self, shift, axis)
 
     def tril(self, diagonal: int = 0) -> Self:
@@ -130,6 +201,46 @@ class Methods(ArrayLike):
         """``value`` where the mask holds, these elements elsewhere."""
         condition: Self = self._as_operand(mask)
         return condition.where(value, self)
+
+    # ---- functions whose first argument is the array: see there --------------------------------------------------
+
+    tan, asin, acos, atan = mathematics.tan, mathematics.asin, mathematics.acos, mathematics.atan
+    sinh, cosh = mathematics.sinh, mathematics.cosh
+    asinh, acosh, atanh = mathematics.asinh, mathematics.acosh, mathematics.atanh
+    exp2, log2, log10, cbrt = mathematics.exp2, mathematics.log2, mathematics.log10, mathematics.cbrt
+    deg2rad, rad2deg, sinc = mathematics.deg2rad, mathematics.rad2deg, mathematics.sinc
+    reciprocal, signbit, nan_to_num = mathematics.reciprocal, mathematics.signbit, mathematics.nan_to_num
+    isposinf, isneginf, contains_nan = mathematics.isposinf, mathematics.isneginf, mathematics.contains_nan
+    nextafter, logaddexp, fmod = mathematics.nextafter, mathematics.logaddexp, mathematics.fmod
+    remainder, divmod, lerp, xlogy = mathematics.remainder, mathematics.divmod, mathematics.lerp, mathematics.xlogy
+    logical_not, bitwise_not = mathematics.logical_not, mathematics.bitwise_not
+    array_equal, isclose, allclose = mathematics.array_equal, shape.isclose, shape.allclose
+
+    diagonal, diag, diag_embed, trace = matrices.diagonal, matrices.diag, matrices.diag_embed, matrices.trace
+    inner, vdot, cross, kron, matvec = matrices.inner, matrices.vdot, matrices.cross, matrices.kron, matrices.matvec
+    matrix_power, matrix_norm, vector_norm = matrices.matrix_power, matrices.matrix_norm, matrices.vector_norm
+    cov, outer, vecdot = matrices.cov, linear_algebra.outer, linear_algebra.vecdot
+
+    moveaxis, movedim, swapdims, ravel = moving.moveaxis, moving.movedim, moving.swapaxes, moving.ravel
+    matrix_transpose, unflatten, rot90 = moving.matrix_transpose, moving.unflatten, moving.rot90
+    fliplr, flipud, tensor_split = moving.fliplr, moving.flipud, moving.tensor_split
+    hsplit, vsplit, windows, select = moving.hsplit, moving.vsplit, moving.windows, moving.select
+    repeat_interleave, tile, narrow, unbind = moving.repeat_interleave, shape.tile, shape.narrow, shape.unbind
+
+    kthvalue, quantile, median, mode = ordering.kthvalue, ordering.quantile, ordering.median, ordering.mode
+    argtopk, bucketize = ordering.argtopk, ordering.bucketize
+    sort_with_indices = ordering.sort_with_indices
+
+    gather, scatter, index_select = scattering.gather, scattering.scatter, scattering.index_select
+    gather_nd, scatter_nd, masked_scatter = scattering.gather_nd, scattering.scatter_nd, scattering.masked_scatter
+    index_add, index_put, put_along_axis = scattering.index_add, scattering.index_put, scattering.put_along_axis
+
+    nonzero, argwhere, masked_select, unique = sets.nonzero, sets.argwhere, sets.masked_select, sets.unique
+    isin, bincount = sets.isin, sets.bincount
+
+    count_nonzero, nansum, nanmean = statistics.count_nonzero, statistics.nansum, statistics.nanmean
+    nanmax, nanmin, ptp, max_abs = statistics.nanmax, statistics.nanmin, statistics.ptp, statistics.max_abs
+    logcumsumexp, diff = statistics.logcumsumexp, statistics.diff
 
     # ---- element types -------------------------------------------------------------------------------------------
 

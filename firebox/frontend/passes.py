@@ -16,7 +16,7 @@ from firebox.lowering.layout import LayoutPass
 from firebox.lowering.order import OrderPass
 from firebox.lowering.pipeline import run_to
 from firebox.lowering.schedule import SchedulePass
-from firebox.runtime.target import Target
+from firebox.runtime.opencl_target import parse_target
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class LowerPass(ModulePass):
     target: str = "host"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        run_to(op, Target.parse(self.target), self.to)
+        run_to(op, parse_target(self.target), self.to)
 
 
 PASSES: dict[str, type[ModulePass]] = {

@@ -24,6 +24,7 @@ from firebox.frontend.trace import (
     ScalarVar,
     Var,
 )
+from firebox.frontend.transfers import WAITING, TransferNode
 
 LEAKED = (
     "a value of a traced function is used outside of it, or read inside it: "
@@ -102,7 +103,7 @@ class Planner:
         self._key: list[Any] = []
         self._by_buffer: dict[tuple[int, int], int] = {}
         self._extras: dict[RegionNode, dict[tuple[Node, int], int]] = {}
-        self._shared = True
+        self._shared = not WAITING  # a backward may need what a transfer gives it later
         self._stops = stops
         for var in placeholders:
             self._add_input(var)
@@ -160,7 +161,7 @@ class Planner:
     def _provider(self, var: Var, state: dict[Node, bool]) -> Node | None:
         """What computes a value at top level: its node, or the backward that has it in its region."""
         node = var.node
-        if node is None or var.buffer is not None:
+        if node is None or var.buffer is not None or type(node) is TransferNode:
             return None
         owner = None if node.owner is None else node.owner()
         if owner is None or node in state or not self._shared or not state.get(owner, True):
@@ -199,6 +200,8 @@ class Planner:
 
     def _outside(self, var: Var) -> int:
         node = var.node
+        if var.buffer is None and type(node) is TransferNode:
+            var.buffer = node.buffer
         if type(var.buffer) is Failure:
             raise var.buffer.error
         if var.buffer is not None:
@@ -293,7 +296,7 @@ class Planner:
     def _operand(self, var: Var, user: Node | None, steps: list[Step]) -> int:
         """The number of an operand; inside a transform, derivatives end where the trace says so."""
         number = self._number(var)
-        if (len(self._scopes) == 1 and not self._stops) or number < 0 or user is None or not _is_cut(var):
+        if (len(self._scopes) == 1 and not self._stops) or number < 0 or user is None or not is_cut(var):
             return number
         scope = self._scopes[-1]
         stopped = scope.stopped.get(number)
@@ -306,7 +309,8 @@ class Planner:
         return stopped
 
 
-def _is_cut(var: Var) -> bool:
+def is_cut(var: Var) -> bool:
+    """Whether derivatives end at this value, although it depends on something that has some."""
     return type(var) is CutVar or (var.node is not None and var.node.cut and type(var) is not LeafVar)
 
 

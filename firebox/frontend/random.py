@@ -19,13 +19,12 @@ from firebox.dtypes import DType, as_dtype
 from firebox.errors import DTypeError, ShapeError, UserError
 from firebox.frontend import execute
 from firebox.frontend.creation import arange, as_shape
-from firebox.frontend.devices import as_device
+from firebox.frontend.devices import as_device, place
 from firebox.frontend.entries import intern
 from firebox.frontend.functions.shape import argsort
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
 from firebox.frontend.trace import STATE, Var, record
 from firebox.runtime.device import Device
-from firebox.runtime.memory import POOL
 
 _LANES = 4  # random words in one block of the counter
 _SYMBOLIC_BLOCKS = 1 << 32  # positions set aside by a draw whose size is not known while tracing
@@ -85,9 +84,8 @@ class Generator:
             self._restart(self.position)
         key = self._keys.get(device)
         if key is None:
-            buffer = POOL.allocate(_KEY.dtype.itemsize * 2)
-            buffer.as_numpy(_KEY.dtype.numpy, (2,), writable=True, internal=True)[:] = (self.seed, self._base)
-            key = self._keys[device] = Var(_KEY, device, buffer=buffer)
+            numbers = np.array((self.seed, self._base), _KEY.dtype.numpy)
+            key = self._keys[device] = Var(_KEY, device, buffer=place(numbers, device))
         offset = self._used
         self._used += blocks
         return key, offset

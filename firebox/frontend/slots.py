@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from firebox import dims
 from firebox.dialects.nd.base import lookup
 from firebox.errors import UserError
-from firebox.frontend.trace import STATE, CutVar, LeafVar, Var, record
-from firebox.runtime.memory import Buffer
+from firebox.frontend.trace import STATE, CutVar, Failure, LeafVar, Var, record
 
 ALIGNMENT = 256
 """Bytes between the starts of two values in flat storage."""
@@ -82,7 +81,7 @@ class Slot:
         self._value, self._before = value, None
         if value is not None and value.buffer is None:
             STATE.pending.append(weakref.ref(self))
-            if before is not None and type(before.buffer) is Buffer:
+            if before is not None and before.buffer is not None and type(before.buffer) is not Failure:
                 self._before = before
 
     def take_before(self) -> Var | None:

@@ -19,6 +19,7 @@ from firebox.errors import UserError
 from firebox.frontend import irtext, tree
 from firebox.frontend.build import build
 from firebox.frontend.cells import Cell
+from firebox.frontend.devices import current_device, device
 from firebox.frontend.execute import buffer_of
 from firebox.frontend.jit_trace import TracedFunction, forbid_draws, forbid_writes, trace_function
 from firebox.frontend.nn.module import Module
@@ -108,7 +109,9 @@ def trace(function: Callable[..., Any], inputs: Inputs, weights: Weights = None,
     leaves = [Aval(spec.dtype, spec.shape) for spec in signature.inputs]
     structure = _structure(function, signature)
     _check_call(function, structure, signature)
-    traced = trace_function(function, structure, leaves, Device("cpu"))
+    where = _device_of(function)
+    with device(where):
+        traced = trace_function(function, structure, leaves, where)
     forbid_writes(traced, "compile")
     forbid_draws(traced, "compile")
     found = _weights(function, traced, {spec.name for spec in signature.inputs})
@@ -116,6 +119,11 @@ def trace(function: Callable[..., Any], inputs: Inputs, weights: Weights = None,
     module = build(traced.plan, (), names)
     outputs = tuple(_output(path, traced, position) for position, path in enumerate(_paths(traced)))
     return Source(title, module, Signature(signature.inputs, outputs, signature.ranges), found)
+
+
+def _device_of(function: Callable[..., Any]) -> Device:
+    """The device that the function's cells live on; it says nothing about where the artifact will run."""
+    return next((cell.device for _, cell in _cells(function)), current_device())
 
 
 def _check_call(function: Callable[..., Any], structure: TreeDef, signature: Signature) -> None:

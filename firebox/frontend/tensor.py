@@ -15,13 +15,14 @@ from firebox.dtypes import DType, as_dtype, f32, result_type
 from firebox.errors import DTypeError, ShapeError, TraceError, UserError
 from firebox.frontend import backward, execute, indexing, values
 from firebox.frontend.calls import record_call
-from firebox.frontend.devices import as_device, current_device
+from firebox.frontend.devices import as_device, current_device, is_host
 from firebox.frontend.methods import Methods
 from firebox.frontend.slots import Slot, detached
 from firebox.frontend.trace import STATE, LeafVar, ScalarVar, Var, record, scalar_var
 from firebox.frontend.values import Array, static_shape
 from firebox.runtime.device import Device
 
+_DLPACK_CPU, _DLPACK_OPENCL = 1, 4
 _OPS: dict[str, type[NdOp]] = {}
 
 
@@ -202,7 +203,9 @@ class Tensor(Methods):
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def numpy(self) -> Array:
-        """The values as a read-only NumPy array, without a copy; ``np.array(x)`` makes one that can be written.
+        """The values as a read-only NumPy array: on the CPU the tensor's own memory, of another device a copy.
+
+        ``np.array(x)`` makes one that can be written.
 
         Raises:
             TraceError: inside a traced function, where values are not known yet.
@@ -220,14 +223,39 @@ class Tensor(Methods):
     def __buffer__(self, flags: int) -> memoryview:
         return memoryview(self.numpy())  # type: ignore[arg-type]
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The values for another library: the tensor's own memory on the CPU, of another device a copy on demand.
+
+        Raises:
+            BufferError: a device's memory is asked for, which only the host's is given away.
+        """
+        given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        options = {name: value for name, value in given.items() if value is not None}
+        if not is_host(self.device):
+            return self._copied(options)
         var = self._var
         buffer = execute.buffer_of(var)
         array = buffer.as_numpy(var.aval.dtype.numpy, static_shape(var.aval), writable=True)
         return array.__dlpack__(**options)
 
+    def _copied(self, options: dict[str, Any]) -> Any:
+        if options.get("dl_device") != (_DLPACK_CPU, 0) or options.get("copy") is False:
+            raise BufferError(f"the memory of {self.device.name} is not exchanged; use x.cpu(), which is a copy")
+        rest = {name: value for name, value in options.items() if name not in ("dl_device", "copy")}
+        return np.array(self.numpy()).__dlpack__(**rest)
+
     def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
+        """Kind and number of the device, as DLPack counts them."""
+        if is_host(self.device):
+            return _DLPACK_CPU, 0
+        return _DLPACK_OPENCL, int(self.device.name.partition(":")[2])
 
     def item(self) -> bool | int | float:
         """The single element as a Python number.
@@ -301,22 +329,24 @@ class Tensor(Methods):
     # ---- elsewhere -----------------------------------------------------------------------------------------------
 
     def to(self, target: object = None, *, device: object = None, dtype: object = None) -> "Tensor":
-        """On another device and/or of another element type: ``x.to("cpu")``, ``x.to(fb.float16)``."""
+        """On another device and/or of another element type: ``x.to("opencl:0")``, ``x.to(fb.float16)``.
+
+        A derivative flows back to where the tensor was.
+
+        Raises:
+            DeviceError: there is no such device, or inside a compiled function, which runs on one device.
+        """
         if target is not None:
             device, dtype = device_or_dtype(target, device, dtype)
         result = self if dtype is None else self.astype(dtype)
         return result if device is None else result._transfer(as_device(device))
 
     def cpu(self) -> "Tensor":
+        """The tensor on the CPU."""
         return self.to(device="cpu")
 
     def _transfer(self, device: Device) -> "Tensor":
-        if device is self.device:
-            return self
-        if self._var.tracked and STATE.grad and type(self._var) is not LeafVar:
-            hint = "detach() it, or move the inputs instead"
-            raise UserError("no derivative flows between devices yet", op="to", hint=hint)
-        return wrap(values.of_buffer(execute.buffer_of(self._var), self._var.aval, device))
+        return self if device is self.device else wrap(execute.moved(self._var, device))
 
     def clone(self) -> Self:
         """The tensor itself: values never change."""
@@ -342,7 +372,8 @@ class Tensor(Methods):
         values = np.array2string(shown, separator=", ", prefix="tensor(")
         extra = f", shape={array.shape}" if array.size == 0 else ""
         grad = ", requires_grad=True" if type(self._var) is LeafVar else ""
-        return f"tensor({values}, {name}{extra}{grad})"
+        where = "" if self.device is current_device() else f", device={self.device.name}"
+        return f"tensor({values}, {name}{extra}{where}{grad})"
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec else repr(self)

@@ -7,7 +7,7 @@ op on Vars. Nodes do not know the Vars of their results, so a value that nobody 
 import itertools
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -184,11 +184,14 @@ class Region:
 
     __slots__ = ("args", "captures", "nodes", "outputs")
 
-    def __init__(self, args: Sequence[Var], outputs: Sequence[Var], since: int = 0) -> None:
-        """Nodes recorded before number ``since`` are known to depend on no argument."""
+    def __init__(
+        self, args: Sequence[Var], outputs: Sequence[Var], since: int = 0, within: Collection[Node] | None = None
+    ) -> None:
+        """Nodes recorded before number ``since`` are known to depend on no argument; others than ``within`` are left
+        outside, whatever they depend on."""
         self.args = tuple(args)
         self.outputs = tuple(outputs)
-        self.nodes = _dependent_nodes(self.args, self.outputs, since)
+        self.nodes = _dependent_nodes(self.args, self.outputs, since, within)
         self.captures = self._captured()
 
     def _captured(self) -> tuple[Var, ...]:
@@ -201,7 +204,9 @@ class Region:
         return tuple(found)
 
 
-def _dependent_nodes(args: tuple[Var, ...], outputs: tuple[Var, ...], since: int) -> list[Node]:
+def _dependent_nodes(
+    args: tuple[Var, ...], outputs: tuple[Var, ...], since: int, within: Collection[Node] | None
+) -> list[Node]:
     """The nodes between args and outputs, in order of recording (which is an order of evaluation)."""
     ends = set(args)
     depends: dict[Node, bool] = {}
@@ -211,7 +216,7 @@ def _dependent_nodes(args: tuple[Var, ...], outputs: tuple[Var, ...], since: int
         if node in depends:
             stack.pop()
             continue
-        if node.number < since:
+        if node.number < since or (within is not None and node not in within):
             depends[node] = False
             continue
         inputs = node.inputs()
@@ -303,6 +308,11 @@ class Trace:
     def draw(self, generator: "Generator", blocks: int, device: Device) -> tuple[Var, int] | None:
         """Key and static offset of random blocks that a compiled function takes as an input; None outside of one."""
         return self.parent.draw(generator, blocks, device) if self.parent is not None else None
+
+    def check_transfer(self, source: Device, target: Device) -> None:
+        """A value goes to another device. Raises DeviceError where the function is compiled as one program."""
+        if self.parent is not None:
+            self.parent.check_transfer(source, target)
 
     def note_mode(self, owner: Any, name: str, value: bool) -> None:
         """The function's course depends on this attribute."""
@@ -401,7 +411,7 @@ def record_entry(entry: Entry, operands: Sequence[Var], device: Device | None = 
             tracked = True
         if var.device is not device and var.device is not None:
             if device is not None:
-                raise _mixed_devices(entry, operands)
+                raise _mixed_devices(entry, operands, device)
             device = var.device
     if device is None:
         device = current_device()
@@ -423,12 +433,21 @@ def record_region(node: RegionNode, device: Device) -> list[Var]:
     return results
 
 
-def _mixed_devices(entry: Entry, operands: Sequence[Var]) -> FireboxError:
-    names = sorted({v.device.name for v in operands if v.device is not None})
+def _mixed_devices(entry: Entry, operands: Sequence[Var], device: Device) -> FireboxError:
+    op = "a function" if entry.body is not None else entry.op.name.partition(".")[2]
+    values = [(str(v.aval), v.device) for v in operands if v.device is not None]
+    if all(found is not device for _, found in values):
+        values.append(("the result", device))
+    return mixed_devices(op, values)
+
+
+def mixed_devices(op: str, values: Sequence[tuple[str, Device]]) -> FireboxError:
+    """The error for values, each with what to call it, that live on several devices."""
+    moves = dict.fromkeys(f'x.to("{device.name}")' for _, device in values)
     return DeviceError(
         "operands live on different devices",
-        op=entry.op.name.partition(".")[2],
+        op=op,
         expected="one device",
-        found=", ".join(names),
-        hint='move one of them with x.to("cpu")',
+        found=", ".join(f"{name} on {device.name}" for name, device in values),
+        hint=f"move one of them: {' or '.join(moves)}",
     )

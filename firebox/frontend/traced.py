@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from firebox.dialects.nd.aval import Aval
-from firebox.errors import DTypeError, TraceError, UserError
+from firebox.errors import DeviceError, DTypeError, TraceError, UserError
 from firebox.frontend import tree
+from firebox.frontend.crossing import crosses
 from firebox.frontend.entries import intern
-from firebox.frontend.slots import Slot
+from firebox.frontend.slots import Slot, detached
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
-from firebox.frontend.trace import STATE, Region, RegionNode, Trace, Var, next_number, record_region
+from firebox.frontend.trace import STATE, CallNode, Region, RegionNode, Trace, Var, next_number, record_region
 from firebox.frontend.tree import TreeDef
 
 
@@ -36,6 +37,26 @@ class Traced:
         self.emptied = [slot for slot, value in trace.writes.items() if value is None]
         self.region = Region(placeholders, [*self.outputs, *(value for _, value in written)], since)
         self.op = op
+        self._since = since
+        self._is_bound = False
+
+    def bind(self, values: Sequence[Var]) -> None:
+        """Make the placeholders names of these values, so that what was traced belongs to the surrounding trace.
+
+        For regions that go from device to device, which no region op can hold as a whole.
+        """
+        if self._is_bound:
+            return
+        self._is_bound = True
+        for place, value in zip(self.region.args, values, strict=True):
+            inner = Var(place.aval, place.device)
+            node = CallNode([value], Region([inner], [inner]), (place.aval,), value.tracked and STATE.grad)
+            node.number = self._since  # before everything that uses the placeholder
+            place.node, place.index, place.buffer = node, 0, value.buffer
+
+    def values(self, tracked: bool) -> list[Var]:
+        """The region's outputs, once the placeholders are bound."""
+        return [v if tracked else detached(v) for v in self.region.outputs]
 
     def finish(self, results: Sequence[Var]) -> Any:
         """Write the cells, and return the outputs in their structure; results are those of the region's outputs."""
@@ -128,10 +149,23 @@ def check_callable(op: str, function: object) -> None:
 def region_results(
     op: Any, operands: Sequence[Var], params: dict[str, Any], results: Sequence[Aval], *traced: Region
 ) -> list[Var]:
-    flows = any(v.tracked for v in operands) or any(v.tracked for r in traced for v in r.captures)
+    if any(map(crosses, traced)):
+        raise DeviceError(
+            "the function is one program, which runs on one device",
+            op=op.name.partition(".")[2],
+            expected="values of one device",
+            found="a transfer inside",
+            hint="move the values before the call or after it",
+        )
+    flows = flows_through(operands, *traced)
     node = RegionNode(op, tuple(operands), params, results, traced, flows and STATE.grad)
     node.cut = flows and not STATE.grad
     return record_region(node, device_of(operands, traced))
+
+
+def flows_through(operands: Sequence[Var], *regions: Region) -> bool:
+    """Whether a derivative may flow through the operands or what the regions use from outside."""
+    return any(v.tracked for v in operands) or any(v.tracked for r in regions for v in r.captures)
 
 
 def device_of(operands: Sequence[Var], regions: Sequence[Region]) -> Any:

@@ -10,6 +10,7 @@ from firebox.dialects.nd.transform import GradOp, JvpOp, VmapOp
 from firebox.errors import DTypeError, ShapeError, UserError
 from firebox.frontend import tree
 from firebox.frontend.creation import eye, zeros_like
+from firebox.frontend.crossing import Pull, batch, crosses, push
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
 from firebox.frontend.trace import STATE, CallNode, Region, Var, record, record_region, scalar_var
 from firebox.frontend.traced import (
@@ -18,6 +19,7 @@ from firebox.frontend.traced import (
     avals_of,
     check_callable,
     device_of,
+    flows_through,
     placeholder,
     region_results,
 )
@@ -59,16 +61,25 @@ def value_and_grad(
         traced = Traced(call, places, "grad")
         loss = traced.outputs[0]
         seed = scalar_var(1.0, loss.aval.dtype)
-        operands = [*leaves, _ones(seed, loss)]
-        outputs = avals_of(traced.region.outputs)
-        params = {"wrt": len(leaves), "seeds": 1}
-        results = region_results(GradOp, operands, params, (*avals_of(leaves), *outputs), traced.region)
+        results = _pulled(traced, leaves, [_ones(seed, loss)])
         value, aux = traced.finish(results[len(leaves) :])
         grads = given.unflatten([wrap(v) for v in results[: len(leaves)]])
         gradient = grads[0] if isinstance(argnums, int) else tuple(grads)
         return ((value, aux) if has_aux else value), gradient
 
     return wrapped
+
+
+def _pulled(traced: Traced, leaves: Sequence[Var], seeds: Sequence[Var]) -> list[Var]:
+    """Cotangents of the leaves for those of the first outputs; then all outputs."""
+    region = traced.region
+    if not crosses(region):
+        params = {"wrt": len(leaves), "seeds": len(seeds)}
+        avals = (*avals_of(leaves), *avals_of(region.outputs))
+        return region_results(GradOp, [*leaves, *seeds], params, avals, region)
+    traced.bind(leaves)
+    flows = flows_through([*leaves, *seeds], region) and STATE.grad
+    return [*Pull(region, seeds, flows).results, *traced.values(flows)]
 
 
 def _scalar(loss: Any) -> Tensor:
@@ -112,23 +123,24 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
     for output in traced.outputs:
         if not output.aval.dtype.is_float:
             raise DTypeError("only floats have derivatives", op="vjp", expected="float results", found=output.aval)
-    call = CallNode(leaves, traced.region, avals_of(traced.outputs), _flows(leaves, traced))
-    value = tree.unflatten(
-        traced.structure, [wrap(v) for v in record_region(call, device_of(leaves, (traced.region,)))]
-    )
+    value = tree.unflatten(traced.structure, [wrap(v) for v in _called(traced, leaves)])
 
     def pullback(cotangents: Any) -> tuple[Any, ...]:
         seeds = _fitting(cotangents, traced, "vjp")
-        params = {"wrt": len(leaves), "seeds": len(seeds)}
-        avals = (*avals_of(leaves), *avals_of(traced.outputs))
-        results = region_results(GradOp, [*leaves, *seeds], params, avals, traced.region)
+        results = _pulled(traced, leaves, seeds)
         return tuple(given.unflatten([wrap(v) for v in results[: len(leaves)]]))
 
     return value, pullback
 
 
-def _flows(operands: Sequence[Var], traced: Traced) -> bool:
-    return STATE.grad and any(v.tracked for v in (*operands, *traced.region.captures))
+def _called(traced: Traced, leaves: Sequence[Var]) -> list[Var]:
+    """The outputs for the leaves."""
+    flows = STATE.grad and flows_through(leaves, traced.region)
+    if crosses(traced.region):
+        traced.bind(leaves)
+        return traced.values(flows)
+    call = CallNode(leaves, traced.region, avals_of(traced.outputs), flows)
+    return record_region(call, device_of(leaves, (traced.region,)))
 
 
 def _fitting(values: Any, traced: Traced, op: str) -> list[Var]:
@@ -165,6 +177,8 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
             raise ShapeError("a tangent does not fit its primal", op="jvp", expected=leaf.aval, found=move.aval)
     places = [placeholder(v.aval, v) for v in leaves]
     traced = Traced(lambda: given.call(function, places, {}), places, "jvp")
+    if crosses(traced.region):
+        return _pushed(traced, leaves, moves)
     outputs = traced.region.outputs
     order = sorted(range(len(traced.outputs)), key=lambda k: not outputs[k].aval.dtype.is_float)
     order += range(len(traced.outputs), len(outputs))
@@ -177,6 +191,16 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     values = [by_position[k] for k in range(len(outputs))]
     moved = dict(zip(order[:seeds], results[len(avals) :], strict=True))
     derivative = [wrap(moved[k]) if k in moved else zeros_like(wrap(values[k])) for k in range(len(traced.outputs))]
+    return traced.finish(values), tree.unflatten(traced.structure, derivative)
+
+
+def _pushed(traced: Traced, leaves: Sequence[Var], moves: Sequence[Var]) -> tuple[Any, Any]:
+    """Value and derivative of a function that goes from device to device."""
+    traced.bind(leaves)
+    flows = flows_through([*leaves, *moves], traced.region) and STATE.grad
+    values = traced.values(flows)
+    found = push(traced.region, moves, flows)[: len(traced.outputs)]
+    derivative = [zeros_like(wrap(v)) if d is None else wrap(d) for v, d in zip(values, found, strict=False)]
     return traced.finish(values), tree.unflatten(traced.structure, derivative)
 
 
@@ -223,10 +247,21 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         positions = tree.broadcast_prefix(out_axes, traced.structure, "out_axes")
         outs = [_place(v.aval, a) for a, v in zip(positions, traced.outputs, strict=True)]
         avals = [_with(v.aval, k, size) for v, k in zip(traced.outputs, outs, strict=True)]
+        if crosses(traced.region):
+            flows = flows_through(operands, traced.region) and STATE.grad
+            results = batch(traced.region, operands, normal, size, flows)
+            return traced.finish([_moved_to(v, k) for v, k in zip(results, outs, strict=True)])
         params = {"in_axes": tuple(normal), "out_axes": tuple(outs), "size": (size,)}
         return traced.finish(region_results(VmapOp, operands, params, avals, traced.region))
 
     return wrapped
+
+
+def _moved_to(var: Var, axis: int) -> Var:
+    """The first axis in another place."""
+    order = list(range(1, var.aval.rank))
+    order.insert(axis, 0)
+    return wrap(var).permute(*order)._var
 
 
 def _place(aval: Aval, axis: Any) -> int:

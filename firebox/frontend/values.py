@@ -10,12 +10,12 @@ from firebox import dims, dtypes
 from firebox.dialects.nd.aval import Aval
 from firebox.dtypes import DType, as_dtype
 from firebox.errors import DTypeError, ShapeError, TraceError
+from firebox.frontend.devices import is_host, place, place_bytes
 from firebox.frontend.entries import intern
-from firebox.frontend.execute import bytes_buffer
 from firebox.frontend.stats import COUNTERS
 from firebox.frontend.trace import Var
 from firebox.runtime.device import Device
-from firebox.runtime.memory import POOL, Buffer
+from firebox.runtime.memory import Buffer
 
 Array = npt.NDArray[Any]
 _NO_NUMBERS = "OSUMmc"  # NumPy's kinds of objects, texts, times and complex numbers
@@ -39,18 +39,18 @@ def of_buffer(buffer: Buffer, aval: Aval, device: Device) -> Var:
 
 
 def of_array(array: Array, device: Device, copy: bool) -> Var:
-    """The values of a NumPy array; without a copy when asked for and the array is C-contiguous.
+    """The values of a NumPy array; without a copy when asked for, the array is C-contiguous and the device can.
 
     Raises:
         DTypeError: an element type that tensors do not have.
     """
     dtype = as_dtype(array.dtype.newbyteorder("=") if array.dtype.byteorder == ">" else array.dtype)
-    if copy or not array.flags.c_contiguous or not array.flags.aligned or array.dtype != dtype.numpy:
-        buffer = POOL.allocate(array.size * dtype.itemsize)
-        buffer.as_numpy(dtype.numpy, array.shape, writable=True, internal=True)[...] = array
-        COUNTERS.bytes_copied += buffer.nbytes
-    else:
+    shared = not copy and is_host(device)
+    if shared and array.flags.c_contiguous and array.flags.aligned and array.dtype == dtype.numpy:
         buffer = Buffer.from_numpy(array)
+    else:
+        buffer = place(array.astype(dtype.numpy, copy=False), device)
+        COUNTERS.bytes_copied += buffer.nbytes
     return of_buffer(buffer, Aval(dtype, array.shape), device)
 
 
@@ -99,4 +99,4 @@ def _of_number(value: bool | int | float, device: Device) -> Var:
         dtype, data = dtypes.i64, struct.pack("<q", value)
     else:
         raise DTypeError("the number is not in the range of i64", op="tensor", found=value)
-    return of_buffer(bytes_buffer(data), Aval(dtype, ()), device)
+    return of_buffer(place_bytes(data, device), Aval(dtype, ()), device)

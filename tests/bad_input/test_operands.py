@@ -91,8 +91,8 @@ SHAPES: dict[str, tuple[Call, tuple[str, ...]]] = {
     "max_pool2d": (
         lambda: fb.max_pool2d(IMAGE, 9),
         (
-            "max_pool2d: the window is larger than the padded image",
-            "expected: at least 9 rows and columns",
+            "max_pool2d: the window is larger than the padded input",
+            "expected: at least 9 elements in a dim",
             "found:    (1, 3, 8, 8)",
         ),
     ),
@@ -209,13 +209,13 @@ TYPES: dict[str, tuple[Call, tuple[str, ...]]] = {
         lambda: X[np.array([0.5])],
         ("index: indices must be integers", "expected: an int type", "found:    float64", CAST),
     ),
-    "a 0-d bool as an index": (
-        lambda: X[fb.tensor(True)],
+    "a 0-d bool beside another index": (
+        lambda: X[fb.tensor(True), 0],
         (
             "index: a 0-d bool is no index",
             "expected: a mask of 1 dim or more",
             "found:    True",
-            "hint:     use fb.where, or x.reshape(1)[mask.reshape(1)]",
+            "hint:     use fb.where, or the 0-d mask alone",
         ),
     ),
     "rows by floats": (

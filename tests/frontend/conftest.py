@@ -8,6 +8,10 @@ import pytest
 import firebox as fb
 from firebox.frontend import execute
 
+host_only = pytest.mark.skipif(
+    os.environ.get("FIREBOX_DEVICE", "").startswith("opencl"), reason="only the host's memory is shared with NumPy"
+)
+
 
 @pytest.fixture
 def frontend() -> Iterator[None]:

@@ -10,7 +10,11 @@ import pytest
 
 from firebox.errors import ShapeError, UserError
 from firebox.frontend.functions import activations as F
+from firebox.frontend.functions.dropout import gumbel_softmax, rrelu
+from firebox.frontend.functions.normalization import quiet_softmax, softmin
+from firebox.frontend.random import Generator
 from firebox.frontend.tensor import Tensor, tensor
+from tests.frontend import recorded
 from tests.frontend.gradients import check_gradient
 
 Array = npt.NDArray[Any]
@@ -122,3 +126,69 @@ def test_prelu_has_one_weight_or_one_a_channel() -> None:
     check_gradient(F.prelu, x, w)
     with pytest.raises(ShapeError, match="one a channel"):
         F.prelu(tensor(x), tensor(np.ones(4)))
+
+
+# ---- against PyTorch ---------------------------------------------------------------------------------------------
+
+RECORDED: dict[str, Callable[..., Tensor]] = {
+    "threshold": lambda x: F.threshold(x, 0.3, -2.0),
+    "tanh_shrink": F.tanh_shrink,
+    "hard_shrink": lambda x: F.hard_shrink(x, 0.4),
+    "soft_shrink": lambda x: F.soft_shrink(x, 0.4),
+    "hard_sigmoid": F.hard_sigmoid,
+    "hard_swish": F.hard_swish,
+    "rrelu_eval": rrelu,
+    "softmin": lambda x: softmin(x, 1),
+    "prelu": F.prelu,
+    "glu": lambda x: F.glu(x, 0),
+    "swiglu": lambda x: F.swiglu(x, 0),
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, "tanh"),
+    "mish": F.mish,
+    "celu": lambda x: F.celu(x, 0.7),
+    "log_sigmoid": F.log_sigmoid,
+}
+
+
+def test_every_recorded_case_is_tested() -> None:
+    assert sorted(RECORDED) == sorted(recorded.cases("activations"))
+
+
+@pytest.mark.parametrize("name", list(RECORDED))
+def test_recorded_values_and_gradients(name: str) -> None:
+    recorded.check("activations", name, RECORDED[name], 1e-7)  # PyTorch's constants have 24 bits
+
+
+def test_shrink_and_quiet_softmax() -> None:
+    expected = np.where(X > 0.4, X - 0.2, np.where(X < -0.4, X + 0.2, 0.0))
+    np.testing.assert_allclose(F.shrink(tensor(X), 0.4, 0.2).numpy(), expected, rtol=1e-12)
+    x = np.array([[1.0, -2.0, 0.5], [-40.0, -41.0, -39.0], [700.0, 710.0, 0.0]])
+    top = np.maximum(x.max(1, keepdims=True), 0)
+    powers = np.exp(x - top)
+    expected = powers / (powers.sum(1, keepdims=True) + np.exp(-top))
+    np.testing.assert_allclose(quiet_softmax(tensor(x)).numpy(), expected, rtol=1e-12)
+    check_gradient(quiet_softmax, x[:2])
+
+
+def test_rrelu_draws_a_slope_for_each_element() -> None:
+    x = np.full(1000, -1.0)
+    slopes = -rrelu(tensor(x), 0.2, 0.4, True, Generator(3)).numpy()
+    assert 0.2 <= slopes.min() < 0.21 and 0.39 < slopes.max() <= 0.4
+    with pytest.raises(UserError, match="bad bounds"):
+        rrelu(tensor(x), 0.5, 0.4)
+
+
+def test_gumbel_softmax_chooses_by_probability() -> None:
+    logits = np.log(np.array([[0.1], [0.6], [0.3]])) * np.ones((1, 4000))
+    x = tensor(logits, requires_grad=True)
+    chosen = gumbel_softmax(x, 0.5, True, 0, Generator(5))
+    np.testing.assert_allclose(chosen.numpy().sum(0), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(chosen.numpy().mean(1), [0.1, 0.6, 0.3], atol=0.03)
+    weight = np.linspace(0, 1, 12000).reshape(3, 4000)
+    (chosen * tensor(weight)).sum().backward()
+    soft = gumbel_softmax(tensor(logits), 0.5, False, 0, Generator(5)).numpy()
+    assert x.grad is not None
+    expected = 2.0 * soft * (weight - (soft * weight).sum(0))
+    np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-9, atol=1e-12)
+    with pytest.raises(UserError, match="bad tau"):
+        gumbel_softmax(tensor(logits), 0.0)

@@ -126,5 +126,5 @@ def test_every_public_name_is_there_and_has_a_type() -> None:
     assert missing == []
     assert set(fb.__all__) <= set(dir(fb))
     stub = Path(fb.__file__).with_suffix(".pyi").read_text()
-    typed = re.findall(r"import \w+ as (\w+)$|^(\w+)(?=:| = )", stub, re.MULTILINE)
+    typed = re.findall(r"(?:import|   ) \w+ as (\w+),?$|^(\w+)(?=:| = )", stub, re.MULTILINE)
     assert sorted(set(fb.__all__)) == sorted({a or b for a, b in typed} - {"frontend", "__all__"})

@@ -12,8 +12,10 @@ import firebox as fb
 from firebox.errors import CompilerError, IndexRangeError, UserError
 from firebox.frontend import backends, execute, trace
 from firebox.frontend.cells import Flat
+from firebox.frontend.devices import place
 from firebox.frontend.plan import Plan, Planner
 from firebox.runtime.memory import Buffer
+from tests.frontend.conftest import host_only
 
 pytestmark = pytest.mark.usefixtures("frontend")
 
@@ -166,7 +168,7 @@ def test_donated_are_inputs_that_nobody_else_holds(monkeypatch: pytest.MonkeyPat
             return call
 
     def own(buffer: Buffer) -> Buffer:
-        return execute.bytes_buffer(buffer.as_numpy(np.dtype(np.uint8), (buffer.nbytes,)).tobytes())
+        return place(buffer.as_numpy(np.dtype(np.uint8), (buffer.nbytes,)), fb.Device("cpu"))
 
     monkeypatch.setattr(execute, "backend_of", lambda device: Recording())
     execute.forget_programs()
@@ -228,6 +230,7 @@ def test_a_tracked_value_keeps_its_recipe_until_a_backward() -> None:
 # ---- flat storage ------------------------------------------------------------------------------------------------
 
 
+@host_only
 def test_cells_in_flat_storage_are_views() -> None:
     a, b = fb.Param([[1.0, 2.0], [3.0, 4.0]]), fb.Param([5.0, 6.0])
     flat = Flat([a, b])

@@ -11,6 +11,7 @@ import pytest
 
 import firebox as fb
 from firebox.errors import DTypeError, ShapeError, UserError
+from tests.frontend.conftest import host_only
 
 pytestmark = pytest.mark.usefixtures("frontend")
 
@@ -57,6 +58,7 @@ def test_a_list_of_tensors_becomes_one_tensor() -> None:
     same(fb.tensor([fb.tensor(1.0), fb.tensor(2.0)]), np.array([1, 2], np.float32))
 
 
+@host_only
 def test_a_copy_does_not_see_later_writes() -> None:
     array = np.ones(3, np.float32)
     copied, shared = fb.tensor(array), fb.from_numpy(array)
@@ -133,6 +135,7 @@ def test_facts() -> None:
     assert x.device is fb.current_device()
 
 
+@host_only
 def test_numpy_is_read_only_and_shares_memory() -> None:
     x = fb.tensor([1.0, 2.0])
     array = x.numpy()
@@ -149,6 +152,7 @@ def test_numpy_functions_take_tensors() -> None:
     assert np.asarray(x, dtype=np.float64).dtype == np.float64
 
 
+@host_only
 def test_dlpack_round_trip() -> None:
     array = np.arange(4, dtype=np.float32)
     x = fb.from_dlpack(array)

@@ -58,6 +58,7 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "div": np.divide,
     "floordiv": np.floor_divide,
     "mod": np.mod,
+    "copysign": np.copysign,
     "pow": Pow.function,
     "max": np.maximum,
     "min": np.minimum,

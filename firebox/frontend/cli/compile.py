@@ -13,7 +13,7 @@ from firebox.frontend.cli.main import OK, UsageError
 from firebox.frontend.source import Source, from_text, trace
 from firebox.lowering.options import Options
 from firebox.lowering.pipeline import PHASES
-from firebox.runtime.target import PRESET_NAMES
+from firebox.runtime.opencl_target import TARGET_NAMES
 
 _SUFFIXES = {"artifact": ".fbox", "object": ".o"}
 _EXAMPLE = '"x: f32[b, 784], 1<=b<=4096"'
@@ -25,6 +25,7 @@ def main(argv: Sequence[str]) -> int:
     if args.compile_to is not None and args.compile_to not in PHASES:
         raise UsageError("no such phase", op="--compile-to", expected=", ".join(PHASES), found=args.compile_to)
     source = _source(args)
+    args.target = args.target or ("opencl" if args.emit == "opencl" else "host")
     options = Options(checkpoint=args.checkpoint)
     if args.compile_to is not None:
         _write(args, aot.stage(source, args.compile_to, args.target, options))
@@ -52,7 +53,13 @@ def _parser() -> argparse.ArgumentParser:
     add("-o", "--output", type=Path, metavar="FILE", help="where to write; texts go to stdout by default")
     add("--emit", choices=["artifact", *aot.KINDS], default="artifact", help="what to make (default %(default)s)")
     add("--compile-to", metavar="PHASE", help=f"show the IR after a phase: {', '.join(PHASES)}")
-    add("--target", default="host", metavar="NAMES", help=f"comma-separated: {', '.join(PRESET_NAMES)}")
+    names = ", ".join(TARGET_NAMES)
+    add(
+        "--target",
+        default=None,
+        metavar="NAMES",
+        help=f"comma-separated: {names}, or a device such as opencl:0 (default: host)",
+    )
     add("--name", default="", help="name of the model (default: that of the source file)")
     add("--checkpoint", default="keep-all", metavar="STRATEGY", help="what gradients keep (default %(default)s)")
     return parser

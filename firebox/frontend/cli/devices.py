@@ -3,9 +3,11 @@
 import argparse
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from firebox.frontend.cli.main import OK
-from firebox.runtime.device import devices
+from firebox.runtime.describe import describe, facts
+from firebox.runtime.device import Device, devices
 from firebox.runtime.pool import get_num_threads
 
 
@@ -15,13 +17,20 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="machine-readable output")
     args = parser.parse_args(argv)
     if args.json:
-        rows = [{"name": device.name, "target": device.target.to_dict()} for device in devices()]
-        print(json.dumps({"devices": rows, "threads": get_num_threads()}, indent=2))
+        print(json.dumps({"devices": [_row(device) for device in devices()], "threads": get_num_threads()}, indent=2))
         return OK
     for device in devices():
-        target = device.target
-        print(
-            f"{device.name}: {target.arch} {target.cpu}, {get_num_threads()} threads, {target.vector_bits}-bit vectors"
-        )
-        print(f"  features: {' '.join(target.features)}")
+        print(f"{device.name}: {describe(device.backend)}")
+        print(f"  features: {' '.join(device.target.features)}")
     return OK
+
+
+def _row(device: Device) -> dict[str, Any]:
+    found = facts(device.backend)
+    return {
+        "name": device.name,
+        "platform": found.platform,
+        "product": found.product,
+        "memory_bytes": found.memory,
+        "target": device.target.to_dict(),
+    }

@@ -10,6 +10,9 @@ from typing import Any
 from firebox.frontend.cli.main import OK, UsageError
 from firebox.runtime import container
 from firebox.runtime.artifact import Artifact, Build, Weight
+from firebox.runtime.device import Device, devices
+from firebox.runtime.opencl_code import OpenClCode
+from firebox.runtime.session import missing_on
 
 
 def main(argv: Sequence[str]) -> int:
@@ -18,6 +21,9 @@ def main(argv: Sequence[str]) -> int:
     if args.section is not None:
         return _dump(args.artifact, args.section)
     artifact = Artifact.open(args.artifact)
+    if args.emit is not None:
+        print(_emitted(artifact, args.emit), end="")
+        return OK
     report = _report(args.artifact, artifact)
     print(json.dumps(report, indent=2) if args.json else _text(report, artifact, args.weights))
     return OK
@@ -28,6 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("artifact", help=".fbox file")
     parser.add_argument("--weights", action="store_true", help="list the weights")
     parser.add_argument("--section", metavar="NAME", help="write the raw bytes of a section, e.g. nd, to stdout")
+    parser.add_argument("--emit", choices=["mlir", "opencl"], help="write the model's IR, or the OpenCL C, to stdout")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
     return parser
 
@@ -38,6 +45,23 @@ def _dump(path: str, name: str) -> int:
         raise UsageError("no such section", op=name, expected=", ".join(sections))
     sys.stdout.buffer.write(sections[name])
     return OK
+
+
+def _emitted(artifact: Artifact, kind: str) -> str:
+    """A text that the artifact holds; of several OpenCL builds each after a line that names it.
+
+    Raises:
+        UsageError: there is no OpenCL build.
+    """
+    if kind == "mlir":
+        return artifact.nd
+    sources = {b.label: b.image.source for b in artifact.builds if isinstance(b.image, OpenClCode)}
+    if not sources:
+        found = ", ".join(build.label for build in artifact.builds)
+        raise UsageError("no OpenCL build", op="--emit", expected="compiled with --target=opencl", found=found)
+    if len(sources) == 1:
+        return next(iter(sources.values()))
+    return "".join(f"// ---- {label}\n{source}" for label, source in sources.items())
 
 
 def _report(path: str, artifact: Artifact) -> dict[str, Any]:
@@ -61,19 +85,34 @@ def _report(path: str, artifact: Artifact) -> dict[str, Any]:
 
 def _target(build: Build) -> dict[str, Any]:
     program = build.program
+    missing = min((missing_on(build.target, device.target) for device in _devices_for(build)), key=len)
     kernels = [{"name": k.name, "kind": k.kind, "ops": list(k.ops), "location": k.location} for k in program.kernels]
     return {
         "label": build.label,
         "target": build.target.to_dict(),
-        "runs_here": not build.target.missing_on_host(),
-        "missing_here": list(build.target.missing_on_host()),
+        "runs_here": not missing,
+        "missing_here": list(missing),
         "entry": program.entry,
         "dims": list(program.dims),
         "guards": list(program.guards),
         "workspace_bytes": str(program.arena),
-        "code_bytes": len(build.image.code),
+        **_sizes(build),
         "kernels": kernels,
     }
+
+
+def _devices_for(build: Build) -> Sequence[Device]:
+    """Devices of this machine of the kind that the build is for; the CPU where there is none."""
+    if build.target.kind == "cpu":
+        return [Device("cpu")]
+    return [d for d in devices() if d.target.kind == build.target.kind] or [Device("cpu")]
+
+
+def _sizes(build: Build) -> dict[str, int]:
+    code = build.image
+    if isinstance(code, OpenClCode):
+        return {"code_bytes": len(code.host.code), "source_bytes": len(code.source.encode())}
+    return {"code_bytes": len(code.code)}
 
 
 def _weight(weight: Weight) -> dict[str, Any]:
@@ -108,6 +147,7 @@ def _target_lines(target: Mapping[str, Any]) -> list[str]:
     missing = ", ".join(target["missing_here"])
     where = f"does not run here: needs {missing}" if missing else "runs here"
     head = f"{len(target['kernels'])} kernels, {target['code_bytes']:,} bytes of code"
+    head += f", {target['source_bytes']:,} of OpenCL C" if "source_bytes" in target else ""
     lines = [f"{'target':<10} {target['label']}: {head}, workspace {target['workspace_bytes']} bytes, {where}"]
     width = max((len(kernel["name"]) for kernel in target["kernels"]), default=0)
     for kernel in target["kernels"]:

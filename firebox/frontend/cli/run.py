@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 
 from firebox.errors import InputError
 from firebox.frontend.cli import values
-from firebox.frontend.cli.main import FAILURE, OK
-from firebox.runtime.session import Model, load
+from firebox.frontend.cli.main import ARTIFACT, FAILURE, OK
+from firebox.runtime.artifact import Artifact
+from firebox.runtime.describe import describe
+from firebox.runtime.device import Device
+from firebox.runtime.session import Model, explain, load
 from firebox.signature import TensorSpec
 
 Array = NDArray[Any]
@@ -23,6 +26,8 @@ _WARM_UP = 3
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns the exit code."""
     args = _parser().parse_args(argv)
+    if args.explain:
+        return _explain(args)
     model = load(args.artifact, args.device, args.threads)
     inputs = _inputs(model, args)
     outputs = values.assignments(args.output, model.outputs, "--output")
@@ -54,10 +59,27 @@ def _parser() -> argparse.ArgumentParser:
     add("--atol", type=float, default=1e-5, help="absolute tolerance of --expected (default %(default)s)")
     add("--benchmark", type=positive, default=0, metavar="N", help="time N calls")
     add("--threads", type=positive, metavar="N", help="threads to use (default: all)")
-    add("--device", default="cpu", help="where to run (default %(default)s)")
+    add("--device", default="cpu", help="where to run, e.g. opencl:0 (default %(default)s)")
+    add("--explain", action="store_true", help="say which build the device would run, and why; run nothing")
     add("--seed", type=int, default=0, help="of random inputs (default %(default)s)")
     add("--json", action="store_true", help="machine-readable output")
     return parser
+
+
+def _explain(args: argparse.Namespace) -> int:
+    """Show what the device makes of each build; the exit code is that of a run when none fits."""
+    artifact, device = Artifact.open(args.artifact), Device(args.device)
+    choices = explain(artifact, device)
+    if args.json:
+        rows = [
+            {"build": c.build.label, "chosen": c.is_chosen, "lacks": list(c.lacks), "why": c.reason} for c in choices
+        ]
+        print(json.dumps({"device": device.name, "builds": rows}, indent=2))
+    else:
+        print(f"{device.name}: {describe(device.backend)}")
+        for choice in choices:
+            print(f"  {choice.build.label}: {choice.reason}")
+    return OK if any(choice.is_chosen for choice in choices) else ARTIFACT
 
 
 def positive(text: str) -> int:

@@ -13,6 +13,8 @@ from firebox.frontend.tensor import Tensor, as_tensor
 _ONE, _OPTIONAL, _SEVERAL = "one", "optional", "several"
 _KINDS: tuple[tuple[Any, str], ...] = (
     (A, _ONE),
+    (Tensor, _ONE),
+    (Tensor | None, _OPTIONAL),
     (A | None, _OPTIONAL),
     (Sequence[A], _SEVERAL),  # type: ignore[valid-type]
 )

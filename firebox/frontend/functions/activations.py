@@ -137,9 +137,9 @@ def hard_tanh(x: A, low: float = -1.0, high: float = 1.0) -> A:
 
 
 @one_node
-def hard_sigmoid(x: A) -> A:
-    """min(max(x / 6 + 1/2, 0), 1)."""
-    return (as_float(x) * (1 / 6) + 0.5).clip(0.0, 1.0)
+def hard_sigmoid(x: A, slope: float = 1 / 6, shift: float = 0.5) -> A:
+    """min(max(slope * x + shift, 0), 1)."""
+    return (as_float(x) * slope + shift).clip(0.0, 1.0)
 
 
 @one_node
@@ -149,14 +149,61 @@ def hard_swish(x: A) -> A:
 
 
 @one_node
+def threshold(x: A, threshold: float, value: float) -> A:
+    """x for x > threshold, else ``value``; NaN stays NaN."""
+    return (x <= threshold).where(value, x)
+
+
+@one_node
+def tanh_shrink(x: A) -> A:
+    """x - tanh(x)."""
+    x = as_float(x)
+    return x - x.tanh()
+
+
+@one_node
+def shrink(x: A, lambd: float = 0.5, bias: float = 0.0) -> A:
+    """x - bias for x > lambd, x + bias for x < -lambd, else 0; NaN stays NaN (ONNX's Shrink)."""
+    x = as_float(x)
+    moved = x if bias == 0 else (x > 0).where(x - bias, x + bias)
+    return (x.abs() <= lambd).where(0.0, moved)
+
+
+def hard_shrink(x: A, lambd: float = 0.5) -> A:
+    """x for |x| > lambd, else 0."""
+    return shrink(x, lambd)
+
+
+def soft_shrink(x: A, lambd: float = 0.5) -> A:
+    """x moved towards 0 by ``lambd``, but not past it."""
+    return shrink(x, lambd, lambd)
+
+
+@one_node
 def glu(x: A, axis: int = -1) -> A:
     """a * sigmoid(b), where a and b are the first and the second half of an axis.
 
     Raises:
         ShapeError: the axis has an odd or symbolic size.
     """
+    first, second = _halves("glu", x, axis)
+    return first * second.sigmoid()
+
+
+@one_node
+def swiglu(x: A, axis: int = -1) -> A:
+    """silu(a) * b, where a and b are the first and the second half of an axis (Shazeer 2020).
+
+    Raises:
+        ShapeError: the axis has an odd or symbolic size.
+    """
+    first, second = _halves("swiglu", x, axis)
+    return silu(first) * second
+
+
+def _halves(op: str, x: A, axis: int) -> tuple[A, A]:
     (at,) = x.axes(axis)
     size = x.shape[at]
     if not isinstance(size, int) or size % 2:
-        raise ShapeError("the axis must have an even size", op="glu", found=f"size {size} at axis {at}")
-    return narrow(x, at, 0, size // 2) * narrow(x, at, size // 2, size).sigmoid()
+        raise ShapeError("the axis must have an even size", op=op, found=f"size {size} at axis {at}")
+    return narrow(x, at, 0, size // 2), narrow(x, at, size // 2, size)

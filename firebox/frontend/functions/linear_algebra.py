@@ -1,10 +1,10 @@
-"""Products: matmul, einsum, dot, outer, tensordot and norms; all are `nd.contract` underneath."""
+"""Products: matmul, dot, outer, tensordot and norms; all are `nd.contract` underneath."""
 
 from collections.abc import Sequence
 
 from firebox.dialects.nd.array import Axes, normalize_axis
 from firebox.dims import DimLike
-from firebox.errors import ShapeError, UserError
+from firebox.errors import ShapeError
 from firebox.frontend.functions.support import A, as_float, contract, differ, equals, one_node, promote, shape_text
 
 
@@ -86,9 +86,16 @@ def _join(*parts: Sequence[str]) -> str:
 
 
 def vecdot(a: A, b: A, axis: int = -1) -> A:
-    """Sum of products along one axis, the others broadcast (array API ``vecdot``)."""
+    """Sum of products along one axis, in the operands' type; the other dims broadcast (array API ``vecdot``).
+
+    Raises:
+        ShapeError: the axis has two sizes.
+    """
     a, b = promote("vecdot", a, b)
-    return (a * b).sum(axis)
+    sizes = [x.shape[normalize_axis(axis, x.rank)] for x in (a, b)]
+    if differ(*sizes):
+        raise ShapeError("the vectors differ in size", op="vecdot", expected=sizes[0], found=sizes[1])
+    return (a * b).sum(axis).astype(a.dtype)
 
 
 def dot(a: A, b: A) -> A:
@@ -130,77 +137,6 @@ def tensordot(a: A, b: A, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -
     return contract(a, b, f"{_join(names_a)}, {_join(names_b)} -> {_join(result)}")
 
 
-def einsum(equation: str, *operands: A) -> A:
-    """Sums of products by letters, as NumPy: ``einsum("bij,bjk->bik", a, b)``; several operands go left to right.
-
-    ``...`` stands for the remaining dims, which must have the same sizes wherever it is written.
-
-    Raises:
-        UserError: a malformed equation. ShapeError: letters that do not fit the operands.
-    """
-    inputs, output = _parse_einsum(equation, operands)
-    if len(operands) == 1:
-        return _einsum_single(operands[0], inputs[0], output)
-    result, names = operands[0], inputs[0]
-    for k in range(1, len(operands)):
-        later = set(output).union(*inputs[k + 1 :])
-        kept = [n for n in dict.fromkeys(names + inputs[k]) if n in later] if k + 1 < len(operands) else output
-        a, b = promote("einsum", result, operands[k])
-        _check_letters(a, names, b, inputs[k])
-        result = contract(a, b, f"{_join(names)}, {_join(inputs[k])} -> {_join(kept)}")
-        names = kept
-    return result
-
-
-def _check_letters(a: A, a_names: list[str], b: A, b_names: list[str]) -> None:
-    sizes = dict(zip(a_names, a.shape, strict=True))
-    for name, size in zip(b_names, b.shape, strict=True):
-        if name in sizes and differ(sizes[name], size):
-            raise ShapeError(f"dim '{name}' has two sizes", op="einsum", expected=sizes[name], found=size)
-
-
-def _einsum_single(x: A, names: list[str], output: list[str]) -> A:
-    """Sum over the letters that the output lacks, then permute."""
-    if len(set(names)) != len(names):
-        raise UserError("a letter twice in one operand has no meaning here", op="einsum", found=" ".join(names))
-    summed = tuple(k for k, n in enumerate(names) if n not in output)
-    rest = [n for n in names if n in output]
-    result = x.sum(summed) if summed else x
-    return result.transpose(tuple(rest.index(n) for n in output)) if output else result
-
-
-def _parse_einsum(equation: str, operands: Sequence[A]) -> tuple[list[list[str]], list[str]]:
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    if not operands or len(terms) != len(operands):
-        expected = f"{len(operands)} terms"
-        raise UserError("one term for each operand", op="einsum", expected=expected, found=repr(equation))
-    inputs = [_letters(term, x, equation) for term, x in zip(terms, operands, strict=True)]
-    dots = max(([name for name in names if len(name) > 1] for names in inputs), key=len)
-    if arrow:
-        output = [n for part in right.replace("...", ".") for n in (dots if part == "." else [part])]
-    else:
-        every = [n for names in inputs for n in names]
-        output = dots + sorted(n for n in set(every) if every.count(n) == 1 and len(n) == 1)
-    unknown = [n for n in output if not any(n in names for names in inputs)]
-    if unknown or len(set(output)) != len(output):
-        raise UserError("output letters must be those of the operands, each once", op="einsum", found=repr(equation))
-    return inputs, output
-
-
-def _letters(term: str, x: A, equation: str) -> list[str]:
-    """The name of each dim; dims under ``...`` are called ``dots0, dots1, ..`` from the right."""
-    head, dots, tail = term.partition("...")
-    letters = [*head, *tail]
-    if not all(c.isalpha() for c in letters):
-        raise UserError("letters only", op="einsum", found=repr(equation))
-    hidden = x.rank - len(letters)
-    if hidden < 0 or (hidden > 0 and not dots):
-        raise ShapeError(f"term '{term}' does not fit its operand", op="einsum", found=shape_text(x))
-    middle = [f"dots{k}" for k in reversed(range(hidden))]
-    return [*head, *middle, *tail]
-
-
 def norm(x: A, order: float = 2.0, axis: Axes = None, keepdims: bool = False) -> A:
     """Vector norm ``(sum |x|^order)^(1/order)``; inf is the largest, -inf the smallest magnitude, 0 counts nonzeros.
 
@@ -215,7 +151,9 @@ def norm(x: A, order: float = 2.0, axis: Axes = None, keepdims: bool = False) ->
         return equals(x, 0).where(0.0, 1.0).astype(x.dtype).sum(axis, keepdims)
     if order in (float("inf"), float("-inf")):
         return x.abs().max(axis, keepdims) if order > 0 else x.abs().min(axis, keepdims)
-    return (x.abs() ** order).sum(axis, keepdims) ** (1.0 / order)
+    total = (x.abs() ** order).sum(axis, keepdims)
+    zero = equals(total, 0)  # the root's slope there is infinite, the gradient of the norm is 0
+    return zero.where(0.0 if order > 0 else float("inf"), zero.where(1.0, total) ** (1.0 / order))
 
 
 def _safe_root(x: A) -> A:

@@ -36,19 +36,21 @@ def cross_entropy(
 
     Args:
         logits: floats, the classes at ``axis`` (axis 1 as in PyTorch; the only axis of a 1-D input).
-        target: class indices, of the shape of ``logits`` without ``axis``.
+        target: class indices, of the shape of ``logits`` without ``axis``; or floats of its
+            shape, which are probabilities as in `soft_cross_entropy`.
         weight: a factor for each class; the mean then divides by the sum of the target's factors.
         label_smoothing: part of the target's probability that is spread evenly over all classes, in [0, 1].
         ignore_index: targets of this value count for nothing.
 
     Raises:
-        DTypeError: ``target`` is floating, or ``logits`` is not. ShapeError: the shapes do not fit.
+        DTypeError: ``logits`` is not floating, or the classes are no integers. ShapeError: the shapes do not fit.
     """
+    if target.dtype.is_float and target.shape == logits.shape:
+        return soft_cross_entropy(logits, target, reduction, axis, weight, label_smoothing)
     require_float("cross_entropy", logits, "logits")
     hint = "for probabilities as targets use soft_cross_entropy"
     require_int("cross_entropy", target, "targets (class indices)", hint)
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise UserError("bad label_smoothing", op="cross_entropy", expected="0 to 1", found=label_smoothing)
+    _check_smoothing("cross_entropy", label_smoothing)
     check_reduction("cross_entropy", reduction)
     at = _class_axis("cross_entropy", logits, target, axis)
     # log(softmax) is as large as the logits and is not formed. Less the maximum, the sum does not overflow and the
@@ -89,12 +91,34 @@ def nll_loss(
 
 
 @one_node
-def soft_cross_entropy(logits: A, target: A, reduction: Reduction = "mean", axis: int = 1) -> A:
-    """-sum(target * log_softmax(logits)) over the classes; ``target`` are probabilities in the shape of ``logits``."""
+def soft_cross_entropy(
+    logits: A,
+    target: A,
+    reduction: Reduction = "mean",
+    axis: int = 1,
+    weight: A | None = None,
+    label_smoothing: float = 0.0,
+) -> A:
+    """-sum(target * log_softmax(logits)) over the classes; ``target`` are probabilities in the shape of ``logits``.
+
+    Args:
+        weight: a factor for each class; the mean divides by the number of samples all the same, as in PyTorch.
+        label_smoothing: part of the target's probability that is spread evenly over all classes, in [0, 1].
+    """
     require_float("soft_cross_entropy", logits, "logits")
     require_same_shape("soft_cross_entropy", logits, target)
+    _check_smoothing("soft_cross_entropy", label_smoothing)
     at = normalize_axis(axis if logits.rank > 1 else 0, logits.rank)
+    if label_smoothing:
+        target = target * (1.0 - label_smoothing) + label_smoothing / target.size_of(logits.shape[at])
+    if weight is not None:
+        target = target * weight.reshape((-1, *(1,) * (logits.rank - 1 - at)))
     return reduce_loss("soft_cross_entropy", -(log_softmax(logits, at) * target).sum(at), reduction)
+
+
+def _check_smoothing(op: str, label_smoothing: float) -> None:
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise UserError("bad label_smoothing", op=op, expected="0 to 1", found=label_smoothing)
 
 
 def _class_axis(op: str, scores: A, target: A, axis: int) -> int:
@@ -165,6 +189,19 @@ def huber_loss(input: A, target: A, reduction: Reduction = "mean", delta: float 
 
 
 @one_node
+def lp_loss(input: A, target: A, p: float = 2.0, reduction: Reduction = "mean") -> A:
+    """|input - target|^p, without a root.
+
+    Raises:
+        UserError: ``p`` is not positive.
+    """
+    require_same_shape("lp_loss", input, target)
+    if p <= 0:
+        raise UserError("bad p", op="lp_loss", expected="a positive number", found=p)
+    return reduce_loss("lp_loss", (input - target).abs() ** p, reduction)
+
+
+@one_node
 def bce_with_logits(
     logits: A, target: A, weight: A | None = None, reduction: Reduction = "mean", pos_weight: A | None = None
 ) -> A:
@@ -185,20 +222,16 @@ def bce_with_logits(
 
 
 @one_node
-def binary_cross_entropy(probability: A, target: A, reduction: Reduction = "mean") -> A:
-    """-(y log p + (1 - y) log(1 - p)), the logarithms held at -100; prefer `bce_with_logits`."""
+def binary_cross_entropy(probability: A, target: A, reduction: Reduction = "mean", weight: A | None = None) -> A:
+    """-(y log p + (1 - y) log(1 - p)), the logarithms held at -100; prefer `bce_with_logits`.
+
+    Args:
+        weight: a factor for each element (broadcasts).
+    """
     require_float("binary_cross_entropy", probability, "probabilities")
     require_same_shape("binary_cross_entropy", probability, target)
     goal = target.astype(probability.dtype)
     positive = probability.log().maximum(-100.0)
     negative = (-probability).log1p().maximum(-100.0)
-    return reduce_loss("binary_cross_entropy", -(goal * positive + (1.0 - goal) * negative), reduction)
-
-
-@one_node
-def kl_div(log_input: A, target: A, reduction: Reduction = "mean") -> A:
-    """target * (log(target) - log_input) with 0 where the target is 0."""
-    require_same_shape("kl_div", log_input, target)
-    zero = equals(target, 0)
-    losses = zero.where(0.0, target * (zero.where(1.0, target).log() - log_input))
-    return reduce_loss("kl_div", losses, reduction)
+    losses = -(goal * positive + (1.0 - goal) * negative)
+    return reduce_loss("binary_cross_entropy", losses if weight is None else losses * weight, reduction)

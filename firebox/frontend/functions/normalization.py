@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from firebox import dims
 from firebox.dialects.nd.array import Axes, normalize_axis
+from firebox.dialects.nd.params import Literal
 from firebox.dims import DimLike
 from firebox.errors import ShapeError
 from firebox.frontend.functions.support import A, as_float, differ, one_node, require_float, shape_text, stop_gradient
@@ -21,6 +24,21 @@ def log_softmax(x: A, axis: int = -1) -> A:
     """log(softmax(x)), exact where softmax underflows."""
     x = as_float(x)
     return x.one("log_softmax", x, axis=normalize_axis(axis, x.rank))
+
+
+@one_node
+def softmin(x: A, axis: int = -1) -> A:
+    """softmax(-x): the smallest elements have the largest shares."""
+    return softmax(-as_float(x), axis)
+
+
+@one_node
+def quiet_softmax(x: A, axis: int = -1) -> A:
+    """exp(x) / (1 + sum(exp(x))) along an axis: where all elements are very negative, all shares are small."""
+    wide = as_float(x).astype(as_float(x).dtype.compute)
+    top = finite_max(wide, normalize_axis(axis, x.rank)).maximum(0.0)
+    powers = (wide - top).exp()
+    return (powers / (powers.sum(axis, keepdims=True) + (-top).exp())).astype(as_float(x).dtype)
 
 
 @one_node
@@ -141,6 +159,47 @@ def instance_norm(x: A, weight: A | None = None, bias: A | None = None, eps: flo
     """Group norm with one channel a group."""
     channels = x.shape[1] if x.rank > 1 else 0
     return group_norm(x, channels if isinstance(channels, int) and channels else 1, weight, bias, eps)
+
+
+@one_node
+def local_response_norm(x: A, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> A:
+    """x / (k + alpha * mean of squares of the ``size`` channels around each)^beta (Krizhevsky et al. 2012).
+
+    Channels that do not exist count as 0; of an even ``size`` one more lies before.
+
+    Raises:
+        ShapeError: x has no axis 1, or ``size`` is below 1. DTypeError: x is not floating.
+    """
+    require_float("local_response_norm", x)
+    if x.rank < 2 or size < 1:
+        expected, found = "(N, C, ..) and a size of 1 or more", f"{shape_text(x)}, size {size}"
+        raise ShapeError("no channels to normalise over", op="local_response_norm", expected=expected, found=found)
+    squares = x * x
+    around = squares.one(
+        "window",
+        squares,
+        axes=(1,),
+        sizes=(size,),
+        strides=(1,),
+        dilations=(1,),
+        low=(size // 2,),
+        high=((size - 1) // 2,),
+        value=Literal.of(np.zeros((), x.dtype.numpy)),
+    )
+    return x / (around.sum(-1) * (alpha / size) + k) ** beta
+
+
+@one_node
+def weight_norm(direction: A, magnitude: A, axis: int | None = 0) -> A:
+    """direction / |direction| * magnitude, the norm taken over all axes but one, or over all (Salimans, Kingma 2016).
+
+    Args:
+        magnitude: broadcasts to ``direction``: of size 1 in all axes but ``axis``, or of one element for None.
+    """
+    require_float("weight_norm", direction)
+    kept = () if axis is None else (normalize_axis(axis, direction.rank),)
+    others = tuple(k for k in range(direction.rank) if k not in kept)
+    return direction * ((direction * direction).sum(others, keepdims=True).rsqrt() * magnitude)
 
 
 @one_node

@@ -4,12 +4,21 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from firebox import dims, dtypes
-from firebox.dialects.nd.array import ArrayLike, Axes, Scalar, normalize_axis
+from firebox.dialects.nd.array import ArrayLike, Axes, normalize_axis
 from firebox.dialects.nd.base import lookup
 from firebox.dims import DimLike
 from firebox.dtypes import as_dtype, result_type
 from firebox.errors import DTypeError, IndexRangeError, ShapeError
-from firebox.frontend.functions.support import A, differ, equals, positions, require_int, shape_text, static_size
+from firebox.frontend.functions.support import (
+    A,
+    differ,
+    equals,
+    positions,
+    require_int,
+    shape_text,
+    static_size,
+    stop_gradient,
+)
 
 S = TypeVar("S", bound=ArrayLike)
 
@@ -124,9 +133,27 @@ def repeat(x: A, count: int, axis: int) -> A:
     return x.expand_dims(at + 1).broadcast_to(wide).reshape(merged)
 
 
-def roll(x: A, shift: int, axis: int) -> A:
-    """Elements moved by ``shift`` along an axis; those that fall off come in at the other end."""
-    at = normalize_axis(axis, x.rank)
+def roll(x: A, shift: int | Sequence[int], axis: Axes = None) -> A:
+    """Elements moved by ``shift`` along an axis; those that fall off come in at the other end.
+
+    Several axes take a shift each, or one for all; None moves through all elements as one dim.
+
+    Raises:
+        ShapeError: another number of shifts than of axes.
+    """
+    if axis is None:
+        shifts = shift if isinstance(shift, Sequence) else (shift,)
+        return roll(x.reshape((x.size,)), sum(shifts), 0).reshape(x.shape)
+    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    shifts = tuple(shift) if isinstance(shift, Sequence) else (shift,) * len(axes)
+    if len(shifts) != len(axes):
+        raise ShapeError("one shift for each axis", op="roll", expected=f"{len(axes)} shifts", found=shifts)
+    for by, at in zip(shifts, axes, strict=True):
+        x = _rolled(x, by, normalize_axis(at, x.rank))
+    return x
+
+
+def _rolled(x: A, shift: int, at: int) -> A:
     size = x.shape[at]
     by = dims.mod(shift, size) if size != 0 else 0
     if by == 0:
@@ -137,16 +164,6 @@ def roll(x: A, shift: int, axis: int) -> A:
 def flip(x: A, axis: Axes = None) -> A:
     """Reversed along the axes (None: all)."""
     return x.flip(axis)
-
-
-def pad(x: A, widths: Sequence[int | tuple[int, int]], value: Scalar = 0) -> A:
-    """Surrounded by a value; ``widths`` holds (before, after), or one number for both, for each of the last dims."""
-    pairs = [(w, w) if isinstance(w, int) else tuple(w) for w in widths]
-    if len(pairs) > x.rank or any(len(p) != 2 or any(isinstance(w, int) and w < 0 for w in p) for p in pairs):
-        expected = f"at most {x.rank} pairs of integers >= 0"
-        raise ShapeError("bad widths", op="pad", expected=expected, found=list(widths))
-    full = [(0, 0)] * (x.rank - len(pairs)) + pairs
-    return x.pad([low for low, _ in full], [high for _, high in full], value)
 
 
 def clip(x: A, low: Any = None, high: Any = None) -> A:
@@ -174,19 +191,6 @@ def tril(x: A, diagonal: int = 0) -> A:
     return (positions(x, -1) <= positions(x, -2) + diagonal).where(x, 0)
 
 
-def diagonal(x: A) -> A:
-    """``out[.., i] = x[.., i, i]`` over the last two dims.
-
-    Raises:
-        ShapeError: fewer than two dims, or a matrix that is not square.
-    """
-    _need_matrix("diagonal", x)
-    if differ(x.shape[-1], x.shape[-2]):
-        raise ShapeError("the matrix must be square", op="diagonal", found=shape_text(x))
-    same = equals(positions(x, -1), positions(x, -2))
-    return same.where(x, 0).sum(-1)
-
-
 def _need_matrix(op: str, x: A) -> None:
     if x.rank < 2:
         raise ShapeError("needs at least two dims", op=op, found=shape_text(x))
@@ -195,8 +199,11 @@ def _need_matrix(op: str, x: A) -> None:
 # ---- looking up --------------------------------------------------------------------------------------------------
 
 
-def embedding(indices: A, weight: A) -> A:
+def embedding(indices: A, weight: A, padding_idx: int | None = None) -> A:
     """Rows of ``weight`` (rows, features) picked by integers of any shape.
+
+    Args:
+        padding_idx: the row that gets no gradient.
 
     Raises:
         DTypeError: the indices are no integers. ShapeError: the weight is no matrix.
@@ -206,7 +213,10 @@ def embedding(indices: A, weight: A) -> A:
     if weight.rank != 2:
         found = shape_text(weight)
         raise ShapeError("the weight must be a matrix", op="embedding", expected="(rows, features)", found=found)
-    return weight.take(indices, 0)
+    rows = weight.take(indices, 0)
+    return (
+        rows if padding_idx is None else equals(indices, padding_idx).expand_dims(-1).where(stop_gradient(rows), rows)
+    )
 
 
 def one_hot(indices: A, num_classes: DimLike, dtype: object = dtypes.i64) -> A:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 from firebox.frontend.functions import activations as F
-from firebox.frontend.functions.normalization import log_softmax, softmax
+from firebox.frontend.functions.normalization import log_softmax, quiet_softmax, softmax, softmin
 from firebox.frontend.nn.module import Module
 from firebox.frontend.tensor import Tensor
 
@@ -85,6 +85,12 @@ class Hardswish(_Activation):
     function = staticmethod(F.hard_swish)
 
 
+class Tanhshrink(_Activation):
+    """x - tanh(x)."""
+
+    function = staticmethod(F.tanh_shrink)
+
+
 class LeakyReLU(Module):
     """x for x > 0, else negative_slope * x."""
 
@@ -109,6 +115,61 @@ class ELU(Module):
 
     def extra_repr(self) -> str:
         return f"alpha={self.alpha}"
+
+
+class CELU(Module):
+    """x for x > 0, else alpha * (exp(x / alpha) - 1)."""
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = alpha
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.celu(x, self.alpha)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}"
+
+
+class Threshold(Module):
+    """x for x > threshold, else a value."""
+
+    def __init__(self, threshold: float, value: float) -> None:
+        self.threshold = threshold
+        self.value = value
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.threshold(x, self.threshold, self.value)
+
+    def extra_repr(self) -> str:
+        return f"threshold={self.threshold}, value={self.value}"
+
+
+class Shrink(Module):
+    """x - bias for x > lambd, x + bias for x < -lambd, else 0."""
+
+    def __init__(self, lambd: float = 0.5, bias: float = 0.5) -> None:
+        self.lambd = lambd
+        self.bias = bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.shrink(x, self.lambd, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"lambd={self.lambd}, bias={self.bias}"
+
+
+class Hardshrink(Shrink):
+    """x for |x| > lambd, else 0."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__(lambd, 0.0)
+
+
+class Softshrink(Shrink):
+    """x moved towards 0 by ``lambd``, but not past it."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__(lambd, lambd)
 
 
 class GELU(Module):
@@ -177,14 +238,22 @@ class Softmax(Module):
         return f"axis={self.axis}"
 
 
-class LogSoftmax(Module):
+class LogSoftmax(Softmax):
     """log(softmax(x)) along an axis."""
-
-    def __init__(self, axis: int = -1) -> None:
-        self.axis = axis
 
     def forward(self, x: Tensor) -> Tensor:
         return log_softmax(x, self.axis)
 
-    def extra_repr(self) -> str:
-        return f"axis={self.axis}"
+
+class Softmin(Softmax):
+    """softmax(-x) along an axis."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return softmin(x, self.axis)
+
+
+class QuietSoftmax(Softmax):
+    """exp(x) / (1 + sum(exp(x))) along an axis."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return quiet_softmax(x, self.axis)

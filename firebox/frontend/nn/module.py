@@ -149,6 +149,8 @@ class Module(tree.Node):
                 raise UserError("an optimizer holds this parameter", op="Module.to", found=path, hint=hint)
         for _, cell, value in moved:
             cell.value = value
+            if isinstance(cell, Param) and cell.grad is not None:
+                cell.grad = _moved(cell.grad, device, dtype)
         return self
 
     # ---- text ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Normalisation layers: `BatchNorm1d/2d`, `LayerNorm`, `RMSNorm`, `GroupNorm`."""
+"""Normalisation layers: `BatchNorm1d/2d/3d`, `InstanceNorm1d/2d/3d`, `LayerNorm`, `RMSNorm`, `GroupNorm`, and more."""
 
 from collections.abc import Sequence
 
@@ -86,6 +86,69 @@ class BatchNorm2d(_BatchNorm):
     """Batch norm over (N, C, H, W)."""
 
     ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch norm over (N, C, D, H, W)."""
+
+    ranks = (5,)
+
+
+class _InstanceNorm(Module):
+    """Standardise each channel (axis 1) of each sample, then scale and shift each channel."""
+
+    rank: int
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, affine: bool = False, dtype: object = None, device: object = None
+    ) -> None:
+        self.num_features = num_features
+        self.eps = eps
+        self.weight = Param(init.ones((num_features,), dtype, device)) if affine else None
+        self.bias = Param(init.zeros((num_features,), dtype, device)) if affine else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.rank != self.rank or x.shape[1] != self.num_features:
+            expected = f"rank {self.rank} with {self.num_features} channels (axis 1)"
+            raise ShapeError("the input does not fit", op=type(self).__name__, expected=expected, found=x.shape)
+        return F.instance_norm(x, value_of(self.weight), value_of(self.bias), self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_features}, eps={self.eps}, affine={self.weight is not None}"
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance norm over (N, C, L)."""
+
+    rank = 3
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance norm over (N, C, H, W)."""
+
+    rank = 4
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance norm over (N, C, D, H, W)."""
+
+    rank = 5
+
+
+class LocalResponseNorm(Module):
+    """x / (k + alpha * mean of squares of neighbouring channels)^beta."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.local_response_norm(x, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 class LayerNorm(Module):

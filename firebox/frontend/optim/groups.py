@@ -29,15 +29,16 @@ class Unit:
         storage: the storage; it may hold parameters of other units too, which updates leave as they are.
         named: path and parameter, in the order of the storage.
         state: a flat cell for each slot of the rule, in the type that the update computes in.
+        device: where all of it lives.
     """
 
     def __init__(self, storage: Storage, named: Sequence[Named], rule: Rule) -> None:
         self.storage = storage
         self.named = sorted(named, key=lambda pair: pair[1].slot.position)
         self.dtype = named[0][1].dtype
-        device = named[0][1].device
+        self.device = named[0][1].device
         self.state = {
-            name: Cell(creation.zeros((storage.size,), dtype=self.dtype.compute, device=device), name=name)
+            name: Cell(creation.zeros((storage.size,), dtype=self.dtype.compute, device=self.device), name=name)
             for name in rule.state_names
         }
 
@@ -62,6 +63,7 @@ class Unit:
 
     def update(self, rule: Rule, active: Sequence[Param], grad: Tensor, lr: Tensor, step: Tensor) -> None:
         """One step of the active parameters, one node; all others keep their value and their state."""
+        lr, step = lr.to(self.device), step.to(self.device)  # a group may lie on several devices
         old = self.storage.read()
         operands = [old, grad._var, lr._var, step._var, *[cell._var for cell in self.state.values()]]
         chosen = self._places(active) if len(active) < len(self.storage.slots) else ()

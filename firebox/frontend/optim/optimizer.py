@@ -85,10 +85,10 @@ class Optimizer:
         squares = [(grad * grad).sum() for grad in grads.values()]
         total = squares[0]
         for other in squares[1:]:
-            total = total + other
+            total = total + other.to(total.device)
         self.grad_norm = total.sqrt()
         scale = (max_norm / (self.grad_norm + _EPSILON)).minimum(1.0)
-        return {unit: grad * scale.astype(grad.dtype) for unit, grad in grads.items()}
+        return {unit: grad * scale.to(grad.device).astype(grad.dtype) for unit, grad in grads.items()}
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
