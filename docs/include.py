@@ -28,12 +28,13 @@ LANGUAGES = {
     ".py": "python",
     ".mlir": "mlir",
     ".ll": "llvm",
+    ".cl": "c",
     ".toml": "toml",
     ".sh": "sh",
     ".txt": "text",
     ".md": "text",
 }
-DOTS = {"python": "# ...", "mlir": "// ...", "llvm": "; ..."}
+DOTS = {"python": "# ...", "mlir": "// ...", "llvm": "; ...", "c": "// ..."}
 
 _INCLUDE = re.compile(r"<!-- include: (\S+)(?: #(.+?))? -->\s*")
 _TABLE = re.compile(r"<!-- table: (.+?) -->\s*")

@@ -287,7 +287,10 @@ FOLDERS = (
     "firebox/dialects/kernel",
     "firebox/dialects/plan",
     "firebox/lowering/generate",
+    "firebox/lowering/generate/gpu",
+    "firebox/lowering/math",
     "firebox/lowering/llvm",
+    "firebox/lowering/opencl",
     "firebox/runtime",
 )
 """Folders with modules, in the order in which data passes through them."""

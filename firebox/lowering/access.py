@@ -73,6 +73,27 @@ def is_movement(op: Operation | None) -> bool:
     return isinstance(op, NdOp) and (op.kind is Kind.RESHAPE or op.movement) and len(op._operands) <= 1
 
 
+def part_offset(op: NdOp) -> DimLike | None:
+    """Where the elements of a slice begin in its row-major operand, if they follow each other there; in elements.
+
+    None for other ops and for slices with gaps. A slice has none if, from the first dim on that it takes more than one
+    of, it takes every element of all dims but that one.
+    """
+    if op.name != "nd.slice":
+        return None
+    offset: DimLike = 0
+    started = False
+    bounds = zip(*(op.values[name] for name in ("start", "stop", "step")), strict=True)
+    for (start, stop, step), size in zip(bounds, op.operand_avals[0].shape, strict=True):
+        if started and not (start == 0 and stop == size and step == 1):
+            return None
+        started = started or stop - start != 1
+        if step != 1 and started:
+            return None
+        offset = dims.multiply(offset, size) + start
+    return offset
+
+
 def owner_op(value: SSAValue) -> NdOp | None:
     """The nd op that computes a value; None for block arguments."""
     owner = value.owner

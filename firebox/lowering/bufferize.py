@@ -181,7 +181,8 @@ def _pack_in_place(state: _State) -> None:
             value = _outside(op, operand)
             root, at = _root(state, value)
             store = state.stores[root]
-            if store.kind == "arena" and store.host is None and at == 0 and store.size == _bytes(value):
+            free = store.kind == "arena" and store.host is None and at == 0 and store.size == _bytes(value)
+            if free and (state.kind == "cpu" or _is_aligned(offset * itemsize)):
                 store.kind, store.host, store.offset = "part", host, offset * itemsize
                 host.first = min(host.first, store.first)
                 host.last = max(host.last, store.last)
@@ -226,13 +227,20 @@ def _reuse_operands(state: _State) -> None:
         for a, r in in_place_pairs(op):
             store = state.stores[op.results[r]]
             source = _store(state, op._operands[a])
-            whole = _root(state, op._operands[a])[1] == 0 and source.size == store.size
+            whole = _is_alone(state, op, a) and source.size == store.size
             free = source.kind == "arena" and source.host is None and source.last == step
             if store.kind == "arena" and store.host is None and whole and free and a not in used:
                 used.add(a)
                 store.kind, store.host = "part", source
                 source.last = max(source.last, store.last)
                 store.size = source.size
+
+
+def _is_alone(state: _State, op: GroupOp, position: int) -> bool:
+    """The operand begins at the start of its buffer, and the op reads no other view of it."""
+    root, offset = _root(state, op._operands[position])
+    others = (v for k, v in enumerate(op._operands) if k != position)
+    return offset == 0 and all(_root(state, v)[0] is not root for v in others)
 
 
 def _find_aliases(state: _State) -> None:
@@ -252,7 +260,7 @@ def _find_aliases(state: _State) -> None:
             source = _store(state, op._operands[a])
             if store.kind != "output" or source.kind != "input" or source.last != step or source.index in taken:
                 continue
-            whole = _root(state, op._operands[a])[1] == 0 and source.size == store.size
+            whole = _is_alone(state, op, a) and source.size == store.size
             if whole and all(store.index != output for output, _ in state.aliases):
                 taken.add(source.index)
                 state.aliases.append((store.index, source.index))

@@ -1,4 +1,5 @@
-"""Pass `decompose`: composites that the target does not take whole become simpler ops, and large reductions two steps.
+"""Pass `decompose`: composites that the target does not take whole become simpler ops, large reductions two steps, and
+joins of many arrays several.
 
 Before::
 
@@ -25,6 +26,7 @@ from firebox.dialects.nd.base import Kind, NdOp
 from firebox.dialects.nd.value import Value
 from firebox.dialects.xdsl_compat import location_text, operands_of, ops_of
 from firebox.errors import CompilerError, FireboxError
+from firebox.lowering.joins import split_join
 from firebox.lowering.patterns import Rewriter
 from firebox.lowering.rewrite import functions_of, replace_op
 
@@ -67,6 +69,16 @@ def decompose(module: ModuleOp, keep: Collection[str] = (), split: bool = True) 
         _decompose_block(function.body.block, keep)
         if split:
             _split_block(function.body.block)
+        _split_joins(function.body.block)
+
+
+def _split_joins(block: Block) -> None:
+    for op in list(ops_of(block)):
+        for region in op.regions:
+            for inner in region.blocks:
+                _split_joins(inner)
+        if isinstance(op, NdOp) and (joined := split_join(op)) is not None:
+            replace_op(op, [joined.ssa])
 
 
 def _decompose_block(block: Block, keep: Collection[str]) -> None:

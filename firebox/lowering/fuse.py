@@ -63,14 +63,15 @@ _SMALL = 1 << 15
 _UNKNOWN_EXTENT = 256
 
 
-def fuse(module: ModuleOp, splits: bool = False) -> None:
+def fuse(module: ModuleOp, splits: bool = False, alignment: int = 1) -> None:
     """Group every op of @main; in place.
 
     Args:
         splits: kernels of the target split reductions, so that those to few results cost no parallelism.
+        alignment: bytes at whose multiples a buffer of a kernel must begin.
     """
     function = main_function(module)
-    partition = _Fuser(function.body.block, splits)
+    partition = _Fuser(function.body.block, splits, alignment)
     partition.run()
     regroup(partition)
 
@@ -78,8 +79,8 @@ def fuse(module: ModuleOp, splits: bool = False) -> None:
 class _Fuser(Partition):
     """The state of one run."""
 
-    def __init__(self, block: Block, splits: bool) -> None:
-        super().__init__(block)
+    def __init__(self, block: Block, splits: bool, alignment: int) -> None:
+        super().__init__(block, alignment)
         self.splits = splits
 
     # ---- partition -----------------------------------------------------------------------------------------------
@@ -107,7 +108,7 @@ class _Fuser(Partition):
         operands = [owner_op(o) for o in op._operands]
         if all(owner is not None and owner in self.free for owner in operands) and not self._reads(op):
             return True
-        if is_movement(op) or self._chain(op) > MAX_FREE_CHAIN:
+        if is_movement(op) or _is_join(op) or self._chain(op) > MAX_FREE_CHAIN:
             return False
         return self._shrinks(op)
 
@@ -327,6 +328,11 @@ class _Check:
         if not self.recompute or owner.kind is not Kind.MAP:
             return False
         return all(self.readable(v, i, False) for v, i, _ in reads_at(owner, at))
+
+
+def _is_join(op: NdOp) -> bool:
+    """Each element is looked for in several places: joined arrays, which in joined arrays would multiply the search."""
+    return sum(bool(read.guards) for read in formula_of(op).reads) > 1
 
 
 def _preference(group: Group) -> tuple[bool, bool, int, int]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -21,7 +21,7 @@ from firebox.dialects.nd.group import GroupOp
 from firebox.dims import DimLike
 from firebox.errors import UserError
 from firebox.lowering import legal
-from firebox.lowering.bufferize import bufferize
+from firebox.lowering.bufferize import DEVICE_ALIGNMENT, bufferize
 from firebox.lowering.canonicalize import canonicalize
 from firebox.lowering.checkpoint import checkpoint
 from firebox.lowering.decompose import decompose
@@ -163,7 +163,8 @@ class _State:
         decompose(module, split=self.target.kind == "cpu")
 
     def _fuse(self, module: ModuleOp) -> None:
-        fuse(module, splits=self.target.kind == "opencl")
+        device = self.target.kind == "opencl"
+        fuse(module, splits=device, alignment=DEVICE_ALIGNMENT if device else 1)
 
     def _schedule(self, module: ModuleOp) -> None:
         schedule(module, self.target)
@@ -246,15 +247,9 @@ def _name(function: FuncOp, index: int) -> str:
     return f"in{index}"
 
 
-def _emit_opencl(
-    program: Program, functions: Sequence[FuncOp], entry: plan.ProgramOp, target: OpenClTarget
-) -> Lowered:
+def _emit_opencl(program: Program, functions: Sequence[FuncOp], entry: plan.ProgramOp, target: OpenClTarget) -> Lowered:
     """Kernels as OpenCL C, the host's part as LLVM IR."""
     kernels = {f.sym_name.data: f for f in functions if "kernel.abi" in f.attributes}
-    for op in entry.body.block.ops:
-        if isinstance(op, plan.LaunchOp) and "unless_fault" in op.attributes:
-            kernels[op.kernel].attributes["kernel.unless_fault"] = UnitAttr()
-            kernels[op.kernel].attributes["kernel.status"] = UnitAttr()
     text = emit_kernels((), target.host) + "\n" + emit_opencl_plan(entry, kernels)
     faults = any("kernel.status" in f.attributes for f in kernels.values())
     return Lowered(program, text, emit_source(functions, target), tuple(kernels), faults)

@@ -1,16 +1,21 @@
 """Replaces the ops of a partitioned block by `nd.group`s; the second half of the pass `fuse`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from firebox.dialects.nd.aval import Shape, aval_of
+from firebox.dialects.nd.aval import Aval, Shape, aval_of, tensor_type
 from firebox.dialects.nd.base import Kind, NdOp
 from firebox.dialects.nd.group import GroupOp
+from firebox.dialects.nd.ops.movement import Reshape
+from firebox.dialects.nd.ops.pieces import View
 from firebox.dialects.nd.transform import YieldOp
-from firebox.lowering.access import Index, formula_of, is_movement, owner_op
+from firebox.lowering.access import Index, formula_of, is_movement, owner_op, part_offset
+
+_MANY_PARTS = 8
+"""As many kernels to compile cost more than one more pass over memory."""
 
 
 @dataclass(eq=False)
@@ -36,9 +41,11 @@ class Partition:
         groups: all groups; merged ones are empty.
         group_of: the group of each member.
         free: ops made of indices and constants only, computed wherever they are read.
+        alignment: bytes at whose multiples a part of an array must begin to be read as an array of its own.
     """
 
     block: Block
+    alignment: int = 1
     groups: list[Group] = field(default_factory=list)
     group_of: dict[Operation, Group] = field(default_factory=dict)
     free: set[Operation] = field(default_factory=set)
@@ -136,17 +143,61 @@ class Regrouper:
         op = owner_op(value)
         assert op is not None
         if op.kind is Kind.RESHAPE and op not in self.free:
-            source = self._in_memory(op._operands[0])
-            view = type(op).create(
-                operands=[source], result_types=[value.type], attributes=op.attributes, location=op.location
-            )
-            self.block.insert_op_before(view, self.terminator)
-            result: SSAValue = view.results[0]
+            result = self._insert(op, type(op), op._operands[0], value.type, op.attributes)
+        elif self.is_part(op):
+            result = self._part(op)
         else:
             result = self._copied(value, op)
         result.name_hint = value.name_hint
         self.memory[value] = result
         return result
+
+    def is_part(self, op: NdOp) -> bool:
+        """The op takes a part of an array in memory that may be read as an array of its own.
+
+        So kernels that differ in the part alone, such as those of the steps of a recurrence, are one kernel.
+        """
+        offset = part_offset(op)
+        if offset is None or op in self.free or not self._is_kept(op._operands[0]):
+            return False
+        itemsize = op.avals[0].dtype.itemsize
+        factors = [offset] if isinstance(offset, int) else [factor for _, factor in offset.terms]
+        return all(factor * itemsize % self.partition.alignment == 0 for factor in factors)
+
+    def _is_kept(self, value: SSAValue) -> bool:
+        """The value is in memory, or a view of one that is."""
+        if value in self.memory:
+            return True
+        owner = owner_op(value)
+        if owner is None or owner in self.free:
+            return False
+        if owner.kind is Kind.RESHAPE:
+            return self._is_kept(owner._operands[0])
+        return self.is_part(owner) or self._is_taken_apart(owner)
+
+    def _is_taken_apart(self, op: NdOp) -> bool:
+        """So many parts are taken of something moved in memory that it is better moved as a whole once."""
+        if not is_movement(op) or any(source not in self.memory for source in self.partition.sources(op.results[0])):
+            return False
+        parts = [use.operation for use in op.results[0].uses if isinstance(use.operation, NdOp)]
+        return sum(part_offset(part) is not None for part in parts) >= _MANY_PARTS
+
+    def _part(self, op: NdOp) -> SSAValue:
+        source, offset, shape = op.operand_avals[0], part_offset(op), op.avals[0].shape
+        flat = tensor_type(Aval(source.dtype, (source.size,)))
+        values = {"offset": (offset,), "shape": shape}
+        whole = self._insert(op, Reshape, op._operands[0], flat, Reshape.encode({"shape": (source.size,)}))
+        self.memory[whole] = whole
+        return self._insert(op, View, whole, op.results[0].type, View.encode(values))
+
+    def _insert(
+        self, op: NdOp, kind: type[NdOp], source: SSAValue, result: Attribute, attributes: Mapping[str, Attribute]
+    ) -> SSAValue:
+        """A view of a value in memory, at the location of an op."""
+        operand = self._in_memory(source)
+        view = kind.create(operands=[operand], result_types=[result], attributes=attributes, location=op.location)
+        self.block.insert_op_before(view, self.terminator)
+        return view.results[0]
 
     def _copied(self, value: SSAValue, op: NdOp) -> SSAValue:
         shape = aval_of(value.type).shape
@@ -213,7 +264,7 @@ class _Region:
     def _comes_along(self, op: NdOp) -> bool:
         if op in self.fuser.free:
             return self.group.kind in ("loops", "contract") or op.kind is Kind.RESHAPE or self._is_splat(op.results[0])
-        if not is_movement(op) or self.group.kind == "opaque":
+        if not is_movement(op) or self.group.kind == "opaque" or self.fuser.is_part(op):
             return False
         return op.kind is not Kind.RESHAPE or not self._is_view(op)
 

@@ -116,9 +116,9 @@ def reduce_ones(op: NdOp, rw: Rewriter) -> Replacement:
 def move_of_number(op: NdOp, rw: Rewriter) -> Replacement:
     """Moving the elements of one repeated number."""
     inner = defined_by(operands_of(op)[0], "nd.broadcast_to")
-    if inner is None or inner.operand_avals[0].rank:
+    if inner is None or inner.operand_avals[0].size != 1:
         return None
-    return rw.value(operands_of(inner)[0]).broadcast_to(rw.aval.shape)
+    return rw.value(operands_of(inner)[0]).reshape(()).broadcast_to(rw.aval.shape)
 
 
 @pattern(Kind.MAP)
@@ -129,7 +129,7 @@ def broadcast_later(op: NdOp, rw: Rewriter) -> Replacement:
         for position, operand in enumerate(operands_of(op))
         if (inner := defined_by(operand, "nd.broadcast_to")) is not None
     }
-    if not sources or op.name == "nd.broadcast_to" or not reads_elements(op):
+    if not sources or op.movement or not reads_elements(op):  # parameters of movements belong to the operand's shape
         return None
     values = [rw.value(sources.get(k, v)) for k, v in enumerate(operands_of(op))]
     (result,) = values[0].apply(type(op), values, op.values)

@@ -64,7 +64,8 @@ class _Queue:
         self._device = device
         self._context = cl.Context([device])
         self._queue = cl.CommandQueue(self._context, device)
-        context, self.handle = self._context.int_ptr, self._queue.int_ptr
+        self.context = context = self._context.int_ptr
+        self.handle = self._queue.int_ptr
         self.memory = DeviceMemory(library, context, self.handle, info.memory)
         kept = info.memory if is_gpu(device) else min(info.memory, quarter_of_memory())
         self.pool = MemoryPool(kept, self.memory, DeviceBuffer)
@@ -76,7 +77,7 @@ class _Queue:
 
     def recorder(self) -> Recorder:
         """A queue whose commands are timed."""
-        return Recorder(self.library, self._context.int_ptr, self._device.int_ptr)
+        return Recorder(self.library, self.context, self._device.int_ptr)
 
     def _settle(self) -> None:
         if not self.library.lost:
@@ -198,7 +199,8 @@ class OpenClDevice:
             DeviceError: no such symbol.
         """
         queue = self._queue
-        return OpenClEntry(queue.library, queue.pool, queue.handle, loaded, symbol, kernels, queue.profiling)
+        handles = (queue.context, queue.handle)
+        return OpenClEntry(queue.library, queue.pool, *handles, loaded, symbol, kernels, queue.profiling)
 
     def environment(self) -> Env:
         """Says that the host's part runs on one thread; each entry has an environment of its own."""

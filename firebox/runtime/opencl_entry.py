@@ -2,28 +2,26 @@
 
 The environment of an entry, in slots of 8 bytes: 0 version, 1 threads, 2 command queue, 3 table of kernels, 4
 clSetKernelArg, 5 clEnqueueNDRangeKernel, 6 clEnqueueCopyBuffer, 7 clEnqueueFillBuffer, 8 memory object of the status
-words.
+words, 9 clEnqueueReadBuffer, 10 clWaitForEvents, 11 clReleaseEvent, 12 address of the host's status words.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from firebox.runtime.cpu import Entry, Slots
 from firebox.runtime.image import LoadedImage
 from firebox.runtime.memory import MemoryPool
 from firebox.runtime.opencl_errors import may_be_memory
 from firebox.runtime.opencl_library import Library
-from firebox.runtime.opencl_memory import DeviceBuffer, DeviceMemory
+from firebox.runtime.opencl_memory import DeviceMemory
 from firebox.runtime.opencl_profile import Profiling, Recorder
 from firebox.runtime.opencl_program import DeviceProgram
+from firebox.runtime.opencl_status import StatusWords
 from firebox.runtime.pool import Env
 from firebox.runtime.program import KernelInfo
-from firebox.runtime.status import DEVICE_CALL, OK, STATUS_SLOTS, Status, fault
+from firebox.runtime.status import DEVICE_CALL, Status, fault
 
 _ENV_VERSION = 1
-_WORDS = np.dtype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class OpenClEntry:
     Args:
         library: OpenCL.
         pool: the device's memory.
-        queue: handle of its command queue.
+        context, queue: handles of its context and its command queue.
         loaded: the code.
         symbol: name of the entry.
         kernels: what is known of the kernels, for profiles.
@@ -61,6 +59,7 @@ class OpenClEntry:
         self,
         library: Library,
         pool: MemoryPool,
+        context: int,
         queue: int,
         loaded: LoadedProgram,
         symbol: str,
@@ -75,17 +74,19 @@ class OpenClEntry:
         self._loaded = loaded  # keeps the kernels
         self._lock = loaded.program.lock
         self._host = Entry(loaded.host, symbol)
-        self._words = StatusWords(pool) if loaded.faults else None
+        self._words = StatusWords(library, context, queue) if loaded.faults else None
         self._env = self._environment(queue, library.entry_calls)
 
     def _environment(self, queue: int, calls: Sequence[int]) -> Env:
-        words = 0 if self._words is None else self._words.handle
-        return Env([_ENV_VERSION, 1, queue, self._loaded.program.table, *calls, words], 1)
+        words, answer = (0, 0) if self._words is None else (self._words.handle, self._words.answer)
+        reading = self._library.status_calls
+        return Env([_ENV_VERSION, 1, queue, self._loaded.program.table, *calls, words, *reading, answer], 1)
 
     def run(self, env: Env, args: Slots, dims: Slots, outs: Slots) -> Status | None:
         """Start the program's kernels; returns the fault that they report, if any.
 
-        A program that cannot fail goes on when this returns: whoever reads its results waits for them.
+        The program goes on when this returns, but for kernels that may report a fault: whoever reads its results waits
+        for them.
 
         Args:
             env: of the device; an entry has an environment of its own.
@@ -129,27 +130,3 @@ class OpenClEntry:
         if status.code == DEVICE_CALL and may_be_memory(status.detail0):
             self._pool.trim()  # so that a smaller program may succeed
         return fault(status, f"kernel {names[status.op_id]}" if 0 <= status.op_id < len(names) else self.symbol)
-
-
-class StatusWords:
-    """Four words in a device's memory that kernels report a fault in; zero otherwise."""
-
-    def __init__(self, pool: MemoryPool) -> None:
-        buffer = pool.allocate(STATUS_SLOTS * _WORDS.itemsize)
-        memory = pool.source
-        assert isinstance(buffer, DeviceBuffer) and isinstance(memory, DeviceMemory)
-        self._buffer = buffer
-        self._memory = memory
-        self.handle = buffer.handle
-        self._clear()
-
-    def take(self) -> Status | None:
-        """Wait for the kernels, and return the fault that they report."""
-        words = self._buffer.as_numpy(_WORDS, (STATUS_SLOTS,))
-        if words[0] == OK:
-            return None
-        self._clear()
-        return Status(*words.tolist())
-
-    def _clear(self) -> None:
-        self._memory.write(self._buffer, np.zeros(STATUS_SLOTS, _WORDS), stable=True)

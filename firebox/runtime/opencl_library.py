@@ -41,6 +41,11 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "clEnqueueCopyBuffer": (_Int, (_Pointer, _Pointer, _Pointer, _Size, _Size, _Size, *_EVENTS)),
     "clEnqueueFillBuffer": (_Int, (_Pointer, _Pointer, _Pointer, _Size, _Size, _Size, *_EVENTS)),
     "clEnqueueNDRangeKernel": (_Int, (_Pointer, _Pointer, _Uint, _Pointer, _Pointer, _Pointer, *_EVENTS)),
+    "clEnqueueMapBuffer": (
+        _Pointer,
+        (_Pointer, _Pointer, _Uint, ctypes.c_uint64, _Size, _Size, *_EVENTS, ctypes.POINTER(_Int)),
+    ),
+    "clWaitForEvents": (_Int, (_Uint, _Handles)),
     "clCreateCommandQueue": (_Pointer, (_Pointer, _Pointer, ctypes.c_uint64, ctypes.POINTER(_Int))),
     "clReleaseCommandQueue": (_Int, (_Pointer,)),
     "clFinish": (_Int, (_Pointer,)),
@@ -60,7 +65,9 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "clReleaseKernel": (_Int, (_Pointer,)),
 }
 ENTRY_CALLS = ("clSetKernelArg", "clEnqueueNDRangeKernel", "clEnqueueCopyBuffer", "clEnqueueFillBuffer")
-"""What a program's entry calls, in the order of its environment."""
+"""What a program's entry calls to start work, in the order of its environment."""
+STATUS_CALLS = ("clEnqueueReadBuffer", "clWaitForEvents", "clReleaseEvent")
+"""What it calls to read back, in the order of its environment."""
 
 
 class Library:
@@ -68,7 +75,8 @@ class Library:
 
     Attributes:
         lost: whether this process was forked off the one that loaded it; then nothing may be called any more.
-        entry_calls: addresses of the functions that a program's entry calls, as its environment lists them.
+        entry_calls: addresses of `ENTRY_CALLS`.
+        status_calls: addresses of `STATUS_CALLS`.
     """
 
     def __init__(self, path: str) -> None:
@@ -80,6 +88,7 @@ class Library:
             function.restype, function.argtypes = result, arguments
             self._functions[name] = function
         self.entry_calls = tuple(_address(getattr(loaded, name)) for name in ENTRY_CALLS)
+        self.status_calls = tuple(_address(getattr(loaded, name)) for name in STATUS_CALLS)
         os.register_at_fork(after_in_child=self._lose)
 
     def function(self, name: str) -> Any:

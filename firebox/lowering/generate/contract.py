@@ -24,8 +24,8 @@ from firebox.lowering.generate.contract_problem import Problem
 from firebox.lowering.generate.contract_scratch import Scratch
 from firebox.lowering.generate.contract_tile import Offsets, Place, RegisterTile, Source, direct_strides
 from firebox.lowering.generate.contract_tiling import RESULT, Tiling
-from firebox.lowering.generate.stages import needs_wide_indices
 from firebox.lowering.generate.nest import Loop
+from firebox.lowering.generate.stages import needs_wide_indices
 from firebox.lowering.generate.templates import Kernels, Launch
 from firebox.runtime.target import Target
 
@@ -52,6 +52,7 @@ class ContractKernel:
         start: first turn of the present block along each loop.
         count: its turns.
         local: first turn of the present register tile within the block.
+        stack: the sums of a register tile, where they are finished in turn.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class ContractKernel:
         self.start: dict[str, Val] = {loop.name: k.index(0) for loop in every}
         self.count: dict[str, Val] = {loop.name: self._count(loop) for loop in every if self.tiling.whole(loop)}
         self.local: dict[str, Val] = {}
+        self.stack: Ref | None = None
 
     def build(self) -> FuncOp:
         """The finished kernel."""
@@ -274,7 +276,7 @@ class ContractKernel:
 
     def _row_loops(self, rest: list[tuple[Loop, int]], counts: tuple[int, ...]) -> None:
         if not rest:
-            self._tile(self.tiling.row_offsets(counts))
+            self._tile(counts)
             return
         (loop, rows), *inner = rest
 
@@ -307,18 +309,67 @@ class ContractKernel:
 
     # ---- one tile ------------------------------------------------------------------------------------------------
 
-    def _tile(self, offsets: Offsets) -> None:
+    def _tile(self, counts: tuple[int, ...]) -> None:
+        offsets = self.tiling.row_offsets(counts)
         place = Place(self.start, self.count, dict(self.local), self.masks)
         if self.scratch.sums is not None:
             self._tile_to_scratch(place, offsets)
             return
         sums = self.tile.sums(place, offsets, self.tile.zeros(offsets))
         vectors = len(sums) // len(offsets)
+        if len(sums) > 1 and not self.tiling.cheap:
+            self._store_in_turn(place, counts, sums)
+            return
         for number, total in enumerate(sums):
             self.tile.enter(place, offsets[number // vectors], number % vectors)
             store_outputs(self.body, self.problem, self.outputs, total)
         self.body.known = {}
         self.body.lane = None
+
+    def _store_in_turn(self, place: Place, counts: tuple[int, ...], sums: list[Val]) -> None:
+        """Finish the sums one after another from the stack, so that long maps are written once for all of a tile."""
+        k, tiling = self.k, self.tiling
+        lanes = sums[0].lanes
+        if self.stack is None:  # the first tile is the largest one
+            self.stack = k.alloc_stack(self.problem.dtype, len(sums) * lanes)
+        for number, total in enumerate(sums):
+            k.store(self.stack, number * lanes, total)
+        turns = [(loop, 1, count) for (loop, _), count in zip(tiling.rows, counts, strict=True)]
+        if tiling.lane is not None and not tiling.lane.reduced:
+            turns.append((tiling.lane, tiling.lanes, tiling.vectors))
+        self._turns([turn for turn in turns if turn[2] > 1], place, k.index(0), lanes)
+
+    def _turns(self, rest: list[tuple[Loop, int, int]], place: Place, number: Val, lanes: int) -> None:
+        """Loops over the sums on the stack, as (loop, step, turns); two or three at once hide each other's latency."""
+        k, lane = self.k, self.tiling.lane
+        if not rest:
+            if lane is not None and any(mask is not None for mask in place.masks):
+                place.masks = [self._mask_at(lane, place)]
+            self.tile.enter(place, {}, 0)
+            assert self.stack is not None
+            total = k.load(self.stack, k.mul(number, lanes), lanes)
+            store_outputs(self.body, self.problem, self.outputs, total)
+            self.body.known, self.body.lane = {}, None
+            return
+        (loop, step, count), *inner = rest
+
+        def turn(position: Val) -> None:
+            local = {**place.local, loop.name: k.add(place.local[loop.name], k.mul(position, step))}
+            at = Place(place.start, place.count, local, place.masks)
+            self._turns(inner, at, k.add(k.mul(number, count), position), lanes)
+
+        together = next(n for n in (2, 3, 1) if count % n == 0) if not inner else 1
+
+        def several(position: Val) -> None:
+            for number in range(together):
+                turn(k.add(position, number))
+
+        self._loop(k.index(count), together, several)
+
+    def _mask_at(self, lane: Loop, place: Place) -> Val:
+        """The lanes that are inside the loop, of the vector at a place."""
+        first = self.k.add(place.start[lane.name], place.local[lane.name])
+        return self.k.mask(self.k.sub(self.body.expression(lane.extent), first), self.tiling.lanes)
 
     def _tile_to_scratch(self, place: Place, offsets: Offsets) -> None:
         k, tiling, sums = self.k, self.tiling, self.scratch.sums

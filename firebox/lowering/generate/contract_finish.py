@@ -16,7 +16,6 @@ from firebox.lowering.generate.transpose import transpose
 from firebox.runtime.target import Target
 
 Outputs = Sequence[tuple[SSAValue, Ref]]
-_FEW_MEMBERS = 8
 
 
 class Finish:
@@ -140,7 +139,7 @@ class Finish:
             self.body.env[lane.name] = k.add(k.add(self.start[lane.name], column), number)
 
         few = count.const if count.const is not None and count.const < lanes else lanes
-        if self._cheap() and count.const is not None and (count.const < lanes or count.const % lanes == 0):
+        if self.tiling.cheap and count.const is not None and (count.const < lanes or count.const % lanes == 0):
             for number in range(int(few)):
                 enter(number)
                 self._store(vectors[number])
@@ -153,11 +152,6 @@ class Finish:
             self._store(k.load(self.square, k.mul(number, lanes), lanes))
 
         k.loop(0, k.min(k.sub(count, column), lanes), 1, [], lambda number, _: turn(number))
-
-    def _cheap(self) -> bool:
-        """Short enough to be written out for every vector."""
-        members = self.tiling.members
-        return len(members) <= _FEW_MEMBERS and not any(op.transcendental for op in members)
 
     def _store(self, total: Val) -> None:
         """Compute and store the outputs at one vector."""

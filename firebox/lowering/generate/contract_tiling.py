@@ -19,6 +19,9 @@ SPAN_LIMIT = 128 * 1024
 """Bytes of sums up to which all units of work have theirs in scratch at once."""
 
 
+_FEW_MEMBERS = 8
+
+
 @dataclass(frozen=True)
 class Tiling:
     """How the loops of a contraction are cut.
@@ -105,6 +108,12 @@ class Tiling:
     def members(self) -> list[NdOp]:
         """The maps after the contraction."""
         return [op for op in self.problem.nest.group.members if op is not self.problem.op]
+
+    @property
+    def cheap(self) -> bool:
+        """The maps after the contraction are short enough to be written out for every vector."""
+        members = self.members
+        return len(members) <= _FEW_MEMBERS and not any(op.transcendental for op in members)
 
     @property
     def sums_in_scratch(self) -> bool:

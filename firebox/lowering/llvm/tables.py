@@ -16,7 +16,7 @@ from firebox.lowering.math.erf import erf
 from firebox.lowering.math.exp import exp, exp2, expm1, sigmoid, tanh
 from firebox.lowering.math.log import log, log1p, log2
 from firebox.lowering.math.pow import pow_
-from firebox.lowering.math.trig import cos, sin
+from firebox.lowering.math.trig import cos, sin, tan
 
 Expansion = Callable[..., str]
 
@@ -31,6 +31,7 @@ EXPANSIONS: dict[type[Operation], Expansion] = {
     math.ErfOp: erf,
     math.SinOp: sin,
     math.CosOp: cos,
+    math.TanOp: tan,
     math.PowFOp: pow_,
     kernel.SigmoidOp: sigmoid,
     kernel.RemfOp: remainder,

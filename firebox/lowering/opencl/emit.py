@@ -52,8 +52,6 @@ def _kernel(unit: UnitText, function: func.FuncOp) -> str:
         raise CompilerError("not an OpenCL kernel", op=f"@{symbol}", expected='"opencl"', found=str(abi))
     f = FunctionText(unit, "kernel.narrow" in attributes)
     parameters = _parameters(f, function)
-    if "kernel.unless_fault" in attributes:
-        _return_after_fault(f, function)
     f.write_block(function.body.block)
     size = f"__attribute__((reqd_work_group_size({group.value.data}, 1, 1)))"
     lines = ",\n    ".join(parameters)
@@ -72,7 +70,7 @@ def _parameters(f: FunctionText, function: func.FuncOp) -> list[str]:
         texts.append(_extent(f, extent, f"d{k}"))
     if "kernel.workspace" in function.attributes:
         texts.append(_buffer(f, workspace, "workspace"))
-    if {"kernel.status", "kernel.unless_fault"} & set(function.attributes):
+    if "kernel.status" in function.attributes:
         texts.append("__global ulong *status")
         f.memories[id(status)] = Memory(text.name("status"), "i64", "__global")
     return texts
@@ -110,19 +108,3 @@ def _is_written(ssa: Value) -> bool:
         elif not isinstance(op, _READERS):
             return True
     return False
-
-
-def _return_after_fault(f: FunctionText, function: func.FuncOp) -> None:
-    """Do nothing if a kernel before this one has failed.
-
-    Where this kernel may fail itself and has barriers, another group could set the status between the reads of two
-    work-items, of which one would then wait at a barrier for ever: one of them reads it for the group.
-    """
-    found = {type(op) for op in function.walk()}
-    if not {kernel.FailOp, kernel.BarrierOp} <= found:
-        f.line("if ((int)status[0] != 0) return;")
-        return
-    f.arrays.append("__local int failed;")
-    f.line("if (get_local_id(0) == 0) failed = (int)status[0];")
-    f.line("barrier(CLK_LOCAL_MEM_FENCE);")
-    f.line("if (failed != 0) return;")

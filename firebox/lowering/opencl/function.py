@@ -198,6 +198,8 @@ class FunctionText:
     def vector(self, ssa: Value) -> Expr:
         """The value as a name, so that its lanes can be named."""
         expr = self._values[id(ssa)]
+        if id(ssa) in self.constants:  # its other uses may stand in other blocks, where this name is not known
+            return self.named(self.type(ssa), expr)
         if not expr.is_name:
             expr = self._values[id(ssa)] = self.named(self.type(ssa), expr)
         return expr

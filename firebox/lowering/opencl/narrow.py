@@ -12,6 +12,9 @@ from firebox.lowering.opencl.text import Expr
 
 _TO_BITS = {"f16": narrow_floats.float_to_f16, "bf16": narrow_floats.float_to_bf16}
 
+_ROUNDING = {"f16": "ptx", "bf16": "mma_bf16"}
+"""Features of devices with an instruction that rounds f32 to the type: for bf16 those with tensor cores for it."""
+
 
 def to_float(unit: UnitText, kind: str, lanes: int, x: Expr) -> Expr:
     """The f32 values of `f16` or `bf16` bits; a vector must have a name."""
@@ -50,9 +53,9 @@ def _from_f16(unit: UnitText) -> str:
 
 
 def _to_narrow(unit: UnitText, name: str, kind: str, element: str) -> str:
-    if kind == "f16" and unit.target.has("ptx"):
+    if unit.target.has(_ROUNDING[kind]):
         short, constraint = ("f32", "f") if element == "float" else ("f64", "d")
-        return _instruction("ushort", name, element, f'cvt.rn.f16.{short} %0, %1;" : "=h"(y) : "{constraint}"(x)')
+        return _instruction("ushort", name, element, f'cvt.rn.{kind}.{short} %0, %1;" : "=h"(y) : "{constraint}"(x)')
     v = Lanewise(HelperText(unit), "float")
     x = v.helper.constant(text.name("x"))
     if element == "double":

@@ -4,17 +4,23 @@
 the memory object's handle and a byte offset in it. The slots of `env` are those of `firebox.runtime.opencl_entry`:
 
     2 command queue, 3 table of kernels, 4 clSetKernelArg, 5 clEnqueueNDRangeKernel, 6 clEnqueueCopyBuffer,
-    7 clEnqueueFillBuffer, 8 memory object of the device's status words
+    7 clEnqueueFillBuffer, 8 memory object of the device's status words, 9 clEnqueueReadBuffer, 10 clWaitForEvents,
+    11 clReleaseEvent, 12 the host's status words
 
 A kernel takes for each buffer the memory object and the offset, then its dims, then the place of the workspace and the
 status words if it asks for them; each argument has 8 bytes. A call that OpenCL refuses ends the entry; the status block
-of the host then holds {4, number of the kernel or -1, OpenCL's code, 0 argument / 1 launch / 2 copy / 3 fill}.
+of the host then holds {4, number of the kernel or -1, OpenCL's code, 0 argument / 1 launch / 2 copy / 3 fill / 4 read}.
+
+Behind the last kernel that may report a fault the entry asks for the status words, without waiting. It waits for them
+before the first kernel that overwrites an input (bufferize lets none overwrite one before that point), or at its end:
+the device works on meanwhile. With a fault the entry ends.
 """
 
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
 from firebox.dialects import plan
 from firebox.errors import CompilerError
@@ -148,6 +154,49 @@ good:
   ret i1 false
 }
 """
+_ASK = """\
+define internal i1 @fb.ask(ptr %env, ptr %status, ptr %event) nounwind noinline {
+entry:
+  %queue.p = getelementptr i64, ptr %env, i64 2
+  %queue = load i64, ptr %queue.p, align 8
+  %words.p = getelementptr i64, ptr %env, i64 8
+  %words = load i64, ptr %words.p, align 8
+  %read.p = getelementptr i64, ptr %env, i64 9
+  %read = load ptr, ptr %read.p, align 8
+  %answer.p = getelementptr i64, ptr %env, i64 12
+  %answer = load ptr, ptr %answer.p, align 8
+  %code = call i32 %read(i64 %queue, i64 %words, i32 0, i64 0, i64 32, ptr %answer, i32 0, ptr null, ptr %event)
+  %bad = icmp ne i32 %code, 0
+  br i1 %bad, label %fail, label %good
+fail:
+  %told = call i1 @fb.fail(ptr %status, i64 -1, i32 %code, i64 4)
+  ret i1 %told
+good:
+  ret i1 false
+}
+
+define internal i1 @fb.answer(ptr %env, ptr %status, ptr %event) nounwind noinline {
+entry:
+  %wait.p = getelementptr i64, ptr %env, i64 10
+  %wait = load ptr, ptr %wait.p, align 8
+  %release.p = getelementptr i64, ptr %env, i64 11
+  %release = load ptr, ptr %release.p, align 8
+  %code = call i32 %wait(i32 1, ptr %event)
+  %done = load ptr, ptr %event, align 8
+  %released = call i32 %release(ptr %done)
+  %bad = icmp ne i32 %code, 0
+  br i1 %bad, label %fail, label %good
+fail:
+  %told = call i1 @fb.fail(ptr %status, i64 -1, i32 %code, i64 4)
+  ret i1 %told
+good:
+  %answer.p = getelementptr i64, ptr %env, i64 12
+  %answer = load ptr, ptr %answer.p, align 8
+  %word = load volatile i64, ptr %answer, align 8
+  %fault = icmp ne i64 %word, 0
+  ret i1 %fault
+}
+"""
 # A program that needs no workspace gets none, yet its entry computes places in it.
 _NOWHERE = "@fb.nowhere = internal constant [2 x i64] zeroinitializer, align 16"
 _HELPERS = {plan.LaunchOp: _LAUNCH, plan.CopyOp: _COPY, plan.FillOp: _FILL}
@@ -178,6 +227,26 @@ class _Entry(PlanWriter):
         self.own = 0  # places in the entry's own memory
         self.arena = ""
         self.offsets: dict[str, str] = {}  # place -> address of its offset
+        self.last_fault = max((k for k, op in enumerate(self._all()) if self._may_fault(op)), default=-1)
+
+    def _all(self) -> list[Operation]:
+        return list(self.program.body.block.ops)
+
+    def _may_fault(self, op: Operation) -> bool:
+        launches = (inner for inner in op.walk() if isinstance(inner, plan.LaunchOp))
+        return any("kernel.status" in self.kernels[inner.kernel].attributes for inner in launches)
+
+    def steps(self) -> None:
+        waiting = False
+        for number, op in enumerate(self._all()):
+            if waiting and ("unless_fault" in op.attributes or isinstance(op, plan.EndOp)):
+                self._helper("@fb.answer(ptr %env, ptr %status, ptr %event)")
+                waiting = False
+            self._step(op)
+            if number == self.last_fault:
+                self._helper("@fb.ask(ptr %env, ptr %status, ptr %event)")
+                waiting = True
+        self.out.line("ret void")
 
     def text(self) -> str:
         self.load_dims()
@@ -189,8 +258,12 @@ class _Entry(PlanWriter):
         table = f"  %table = alloca [{self.table} x ptr], align 16"
         own = f"  %own = alloca [{max(self.own, 1)} x [2 x i64]], align 16"
         helpers = [text for kind, text in _HELPERS.items() if self.count(kind)]
+        memory = [table, own]
+        if self.last_fault >= 0:
+            helpers.append(_ASK)
+            memory.append("  %event = alloca ptr, align 8")
         fail = [_FAIL] if helpers else []
-        body = "\n".join([head, "entry:", table, own, self.out.body(), "}"])
+        body = "\n".join([head, "entry:", *memory, self.out.body(), "}"])
         return "\n".join([_NOWHERE, *fail, *helpers, body]) + "\n"
 
     def alloc(self, op: plan.AllocOp) -> str:

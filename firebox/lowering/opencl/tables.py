@@ -12,7 +12,7 @@ from firebox.lowering.math.erf import erf
 from firebox.lowering.math.exp import exp, exp2, expm1, sigmoid, tanh
 from firebox.lowering.math.log import log, log1p, log2
 from firebox.lowering.math.pow import pow_
-from firebox.lowering.math.trig import cos, sin
+from firebox.lowering.math.trig import cos, sin, tan
 from firebox.lowering.opencl import text
 from firebox.lowering.opencl.function import LOWERINGS, FunctionText, lowers
 from firebox.lowering.opencl.lanewise import Expansion, expanded
@@ -29,6 +29,7 @@ EXPANSIONS: dict[type[Operation], tuple[str, Expansion]] = {
     math.ErfOp: ("erf", erf),
     math.SinOp: ("sin", sin),
     math.CosOp: ("cos", cos),
+    math.TanOp: ("tan", tan),
     math.PowFOp: ("pow", pow_),
     kernel.SigmoidOp: ("sigmoid", sigmoid),
 }

@@ -94,7 +94,7 @@ class Compiled:
         if "kernel.workspace" in attributes:
             arguments += [cl.Buffer(self.runner.context, cl.mem_flags.READ_WRITE, workspace + 64), np.uint64(64)]
         state = cl.Buffer(self.runner.context, flags, hostbuf=words)
-        if {"kernel.status", "kernel.unless_fault"} & set(attributes):
+        if "kernel.status" in attributes:
             arguments.append(state)
         group = attributes["kernel.group"].value.data  # type: ignore[attr-defined]
         getattr(self.program, name)(self.runner.queue, (groups * group,), (group,), *arguments)

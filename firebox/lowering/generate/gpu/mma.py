@@ -6,6 +6,7 @@ the maps that follow read and write whole lines.
 """
 
 from collections.abc import Sequence
+from itertools import product
 
 from firebox.dialects.kernel.builder import Val
 from firebox.dialects.nd.group import GroupOp
@@ -13,7 +14,7 @@ from firebox.dialects.nd.schedule import Schedule
 from firebox.dtypes import f32, i32
 from firebox.lowering.generate.gpu.contract_plan import Plan
 from firebox.lowering.generate.gpu.contract_tiled import Tile, Tiled
-from firebox.lowering.generate.gpu.mma_feed import FRAGMENT, MmaFeed, runs_along_depth
+from firebox.lowering.generate.gpu.mma_feed import FRAGMENT, Copy, MmaFeed, runs_along_depth
 from firebox.lowering.generate.gpu.mma_ptx import (
     commit_copies,
     local_address,
@@ -79,25 +80,64 @@ class MmaKernel(Tiled):
     # ---- sums ----------------------------------------------------------------------------------------------------
 
     def _sums(self) -> list[Val]:
-        """The work-item's sums: four for each fragment of rows and half fragment of columns."""
+        """The work-item's sums: four for each fragment of rows and half fragment of columns.
+
+        Fragments are loaded one step before their products, also those of the next turn's first step: a turn's last
+        products run while the group waits for the next tiles.
+        """
         k, tile, ahead = self.k, self.tile, self.schedule.stages - 1
         sums = [k.const(0.0, f32)] * (tile.item_rows // FRAGMENT * (tile.item_columns // 8) * 4)
         if self.plan.depth.extent == 0:
             return sums
         first, last = self.depth_range()
         for number in range(ahead):
-            self._fetch(k.add(first, number), last, k.const(number * self.stage_bytes, i32))
+            at = k.add(first, number)
+            self._fetch(self._copies(), at, last, k.const(number * self.stage_bytes, i32))
+            commit_copies(k)
+        self._arrive()
+        begin = k.const(0, i32)
+        fragments = self._load(begin, 0)
 
         def turn(number: Val, carried: list[Val]) -> list[Val]:
             here, there = carried[:2]
-            wait_for_copies(k, ahead - 1)
-            k.barrier()
-            self._fetch(k.add(number, ahead), last, there)
-            added = self._multiply(here, carried[2:])
-            return [self._next(here), self._next(there), *added]
+            after = self._next(here)
+            found = carried[2:]
+            found = self._turn(k.add(number, ahead), last, (here, after, there), found)
+            return [after, self._next(there), *found]
 
-        start = [k.const(0, i32), k.const(ahead * self.stage_bytes, i32)]
-        return k.loop(first, last, 1, [*start, *sums], turn)[2:]
+        start = [begin, k.const(ahead * self.stage_bytes, i32), *fragments, *sums]
+        return k.loop(first, last, 1, start, turn)[2 + len(fragments) :]
+
+    def _turn(self, number: Val, last: Val, stages: tuple[Val, Val, Val], carried: Sequence[Val]) -> list[Val]:
+        """Add the products of a pair of tiles, and start to copy those of a number.
+
+        Args:
+            number: of the tiles that are copied, along the depth.
+            last: where the tiles end.
+            stages: of the tiles that are multiplied, of the next ones, of those that are copied.
+            carried: fragments of the first step, then sums.
+
+        Returns:
+            Those of the next turn.
+        """
+        here, after, there = stages
+        count, steps = self.fragments, self.tile.deep // FRAGMENT
+        fragments, sums = list(carried[:count]), list(carried[count:])
+        copies = self._copies()
+        for step in range(steps - 1):
+            following = self._load(here, step + 1)
+            self._fetch(copies[step :: steps - 1], number, last, there)
+            sums = self._multiply(fragments, sums)
+            fragments = following
+        commit_copies(self.k)
+        self._arrive()
+        following = self._load(after, 0)
+        return [*following, *self._multiply(fragments, sums)]
+
+    def _arrive(self) -> None:
+        """Wait for the oldest tiles that are on their way, all of the group for their parts of it."""
+        wait_for_copies(self.k, self.schedule.stages - 2)
+        self.k.barrier()
 
     def _next(self, stage: Val) -> Val:
         """Offset of the stage that follows."""
@@ -105,27 +145,32 @@ class MmaKernel(Tiled):
         moved = k.add(stage, self.stage_bytes)
         return k.select(k.ge(moved, self.schedule.stages * self.stage_bytes), k.const(0, i32), moved)
 
-    def _fetch(self, number: Val, last: Val, stage: Val) -> None:
-        """Start to copy a pair of tiles, if there is one of that number; a batch of copies ends in any case."""
-        k = self.k
+    def _copies(self) -> list[tuple[MmaFeed, Copy]]:
+        return [(feed, copy) for feed in self.feeds for copy in feed.copies]
 
-        def copy() -> None:
-            for feed in self.feeds:
-                feed.fetch(number, stage)
+    def _fetch(self, copies: Sequence[tuple[MmaFeed, Copy]], number: Val, last: Val, stage: Val) -> None:
+        """Start copies of the tiles of that number, if there are any."""
+        wanted = self.k.lt(number, last)
+        for feed, copy in copies:
+            feed.fetch(copy, number, stage, wanted)
 
-        k.if_(k.lt(number, last), copy)
-        commit_copies(k)
+    @property
+    def fragments(self) -> int:
+        """Registers of the fragments of one step."""
+        return (self.tile.item_rows + self.tile.item_columns) // FRAGMENT * 4
 
-    def _multiply(self, stage: Val, sums: Sequence[Val]) -> list[Val]:
-        """Add the products of a pair of tiles."""
-        k, total = self.k, list(sums)
-        for deep in range(self.tile.deep // FRAGMENT):
-            rows, wide = (feed.load(stage, deep) for feed in self.feeds)
-            columns = [half for four in wide for half in (four[:2], four[2:])]
-            pairs = [(r, c) for r in rows for c in columns]
-            for number, (row, column) in enumerate(pairs):
-                at = slice(4 * number, 4 * number + 4)
-                total[at] = multiply_fragments(k, self.dtype, row, column, total[at])
+    def _load(self, stage: Val, step: int) -> list[Val]:
+        """The fragments of one step: those of the rows, then those of the columns."""
+        return [register for feed in self.feeds for four in feed.load(stage, step) for register in four]
+
+    def _multiply(self, fragments: Sequence[Val], sums: Sequence[Val]) -> list[Val]:
+        """Add the products of all fragments of rows with all half fragments of columns."""
+        k, total, count = self.k, list(sums), self.tile.item_rows // FRAGMENT * 4
+        rows = [fragments[at : at + 4] for at in range(0, count, 4)]
+        columns = [fragments[at : at + 2] for at in range(count, len(fragments), 2)]
+        for number, (row, column) in enumerate(product(rows, columns)):
+            at = slice(4 * number, 4 * number + 4)
+            total[at] = multiply_fragments(k, self.dtype, row, column, total[at])
         return total
 
     # ---- the end -------------------------------------------------------------------------------------------------

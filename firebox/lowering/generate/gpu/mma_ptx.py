@@ -14,6 +14,10 @@ CHUNK = 16
 """Bytes that one asynchronous copy moves, and one work-item's part of an 8 x 8 matrix has addresses for."""
 
 
+Place = tuple[Val, int]
+"""An address, and bytes to add to it, which cost nothing as part of an instruction."""
+
+
 def global_address(k: KernelBuilder, ref: Ref) -> Val:
     """Address of a buffer, as i64."""
     return k.asm_many("mov.u64 $0, $1;", "=l,l", [ref], [i64])[0]
@@ -24,13 +28,28 @@ def local_address(k: KernelBuilder, ref: Ref) -> Val:
     return k.asm_many("cvt.u32.u64 $0, $1;", "=r,l", [ref], [i32])[0]
 
 
-def copy_chunk(k: KernelBuilder, target: Val, source: Val, inside: Val | None) -> None:
-    """Start to copy a chunk from global to local memory; zeros where it is not inside."""
-    if inside is None:
-        k.asm_many("cp.async.cg.shared.global [$0], [$1], 16;", "r,l", [target, source], [])
+def copy_chunk(
+    k: KernelBuilder, target: Place, source: Place, inside: Val | None = None, wanted: Val | None = None
+) -> None:
+    """Start to copy a chunk from global to local memory.
+
+    Args:
+        target, source: an address, and bytes to add to it.
+        inside: zeros are written where it does not hold; None for always.
+        wanted: nothing is written where it does not hold; None for always. No branch: that would part the copies from
+            the products around them, among which the device's compiler puts them.
+    """
+    operands = [target[0], source[0]]
+    text, constraints = f"cp.async.cg.shared.global [$0+{target[1]}], [$1+{source[1]}], 16", "r,l"
+    if inside is not None:
+        text, constraints = f"{text}, $2", constraints + ",r"
+        operands.append(k.select(inside, k.const(CHUNK, i32), k.const(0, i32)))
+    if wanted is not None and wanted.const is not True:
+        text = f"{{ .reg .pred p; setp.ne.b32 p, ${len(operands)}, 0; @p {text}; }}"
+        operands.append(k.select(wanted, k.const(1, i32), k.const(0, i32)))
+        k.asm_many(text, constraints + ",r", operands, [])
         return
-    size = k.select(inside, k.const(CHUNK, i32), k.const(0, i32))
-    k.asm_many("cp.async.cg.shared.global [$0], [$1], 16, $2;", "r,l,r", [target, source, size], [])
+    k.asm_many(f"{text};", constraints, operands, [])
 
 
 def commit_copies(k: KernelBuilder) -> None:
