@@ -18,9 +18,9 @@ demo: $(READY) ## train a classifier, compile it into one file, run that file in
 	$(BIN)/python examples/demo.py --out $(OUT)
 
 test: $(READY) ## run all tests
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
-check: format lint types layers smoke test ## everything CI runs, cheapest first
+check: format lint types layers smoke test ## everything, cheapest first
 
 format: $(READY) ## is the code formatted?
 	$(BIN)/ruff format --check .

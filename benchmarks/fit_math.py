@@ -1,4 +1,4 @@
-"""Fits the polynomials of firebox/lowering/llvm/math_*.py and prints their coefficients.
+"""Fits the polynomials of firebox/lowering/math and prints their coefficients.
 
 Method: Remez exchange in 60-digit arithmetic on the weighted error, for a linear basis of powers. Coefficients are then
 rounded one after the other, from the lowest power up, to the width they are stored in, and the rest is fitted again, so
@@ -11,7 +11,7 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 
-from mpmath import cos, erf, erfc, exp, expm1, linspace, log, log1p, lu_solve, matrix, mp, mpf, pi, sin, sqrt, tanh
+from mpmath import cos, erf, erfc, exp, expm1, linspace, log, log1p, lu_solve, matrix, mp, mpf, pi, sin, sqrt, tan, tanh
 
 mp.dps = 60
 Function = Callable[[mpf], mpf]
@@ -173,6 +173,11 @@ def cos_tail(z: mpf) -> mpf:
     return series(lambda y: (cos(sqrt(y)) - 1 + y / 2) / y**2, z, [mpf(1) / 24, -mpf(1) / 720])
 
 
+def tan_tail(z: mpf) -> mpf:
+    """(tan(x) / x - 1) / x^2 in z = x^2."""
+    return series(lambda y: (tan(sqrt(y)) / sqrt(y) - 1) / y, z, [mpf(1) / 3, mpf(2) / 15])
+
+
 HALF_LOG2 = log(mpf(2)) / 2 * mpf("1.002")
 ROOT = sqrt(mpf(2))
 S_MAX = (ROOT - 1) / (ROOT + 1)
@@ -208,6 +213,8 @@ FITS: dict[str, Fit] = {  # function, weight of its absolute error in the result
     "SIN_64": (sin_tail, lambda z: z / (1 + z * sin_tail(z)), 6, mpf(0), QUARTER),
     "COS_32": (cos_tail, lambda z: z**2 / (1 - z / 2), 3, mpf(0), QUARTER),
     "COS_64": (cos_tail, lambda z: z**2 / (1 - z / 2), 6, mpf(0), QUARTER),
+    "TAN_32": (tan_tail, lambda z: z / (1 + z * tan_tail(z)), 7, mpf(0), QUARTER),
+    "TAN_64": (tan_tail, lambda z: z / (1 + z * tan_tail(z)), 15, mpf(0), QUARTER),
 }
 
 

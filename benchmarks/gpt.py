@@ -27,9 +27,18 @@ _NEAR = 0.02
 
 
 class Ours:
-    """The model, its optimizer and one batch."""
+    """The model, its optimizer and one batch.
 
-    def __init__(self, layers: int) -> None:
+    Args:
+        layers, batch: sizes.
+        device: where to compute; None is the default device.
+        dtype: of the parameters and of what is computed from them.
+        sizes: others of the model's, by name.
+    """
+
+    def __init__(
+        self, layers: int, batch: int = BATCH, device: Any = None, dtype: str = "float32", **sizes: int
+    ) -> None:
         sys.path.insert(0, str(EXAMPLES))
         import gpt
 
@@ -37,24 +46,25 @@ class Ours:
 
         fb.manual_seed(0)
         self.fb = fb
-        self.config = gpt.Config(VOCAB, layers=layers)
-        self.model = gpt.GPT(self.config)
+        self.config = gpt.Config(VOCAB, layers=layers, **sizes)
+        with fb.device(device):
+            self.model = gpt.GPT(self.config).to(getattr(fb, dtype))
         self.optimizer = gpt.make_optimizer(self.model, LR)
         fb.flush()  # the initialisation is a program of its own
-        tokens = np.random.default_rng(0).integers(0, VOCAB, (BATCH, self.config.context + 1)).astype(np.int32)
+        tokens = np.random.default_rng(0).integers(0, VOCAB, (batch, self.config.context + 1)).astype(np.int32)
         self.batch = tokens[:, :-1].copy(), tokens[:, 1:].copy()
-        self.inputs = [fb.tensor(part) for part in self.batch]
-        self.weights = {name: np.array(value) for name, value in self.model.state_dict().items()}
-        self.jitted = fb.jit(self._update)
+        self.inputs = [fb.tensor(part, device=device) for part in self.batch]
+        self.weights = {name: np.array(value.float()) for name, value in self.model.state_dict().items()}
+        self.jitted = fb.jit(self.update)
 
-    def _update(self, tokens: Any, following: Any) -> Any:
+    def update(self, tokens: Any, following: Any) -> Any:
         loss = self.fb.cross_entropy(self.model(tokens), following, axis=-1)
         loss.backward()
         self.optimizer.step()
         return loss
 
     def usual(self) -> float:
-        return float(self._update(*self.inputs).item())
+        return float(self.update(*self.inputs).item())
 
     def jit(self) -> float:
         return float(self.jitted(*self.inputs).item())
@@ -89,12 +99,26 @@ def compiled(ours: Ours) -> dict[str, Number]:
 
 
 def torch_step(ours: Ours, threads: int) -> Callable[[], float]:
-    """The same step in eager PyTorch, with its fused attention and fused AdamW."""
+    """The same step in eager PyTorch on the CPU."""
+    import torch
+
+    torch.set_num_threads(threads)
+    update = torch_update(ours, "cpu")
+    return lambda: float(update().item())
+
+
+def torch_update(ours: Ours, device: str, dtype: str = "float32", compiles: bool = False) -> Callable[[], Any]:
+    """The same step in PyTorch, with its fused attention and fused AdamW; returns the loss as a tensor.
+
+    Args:
+        ours: what to begin with.
+        device, dtype: of PyTorch, by name.
+        compiles: compile model and loss, with their gradients.
+    """
     import torch
     from torch import nn
     from torch.nn import functional
 
-    torch.set_num_threads(threads)
     config = ours.config
     width, heads = config.width, config.heads
 
@@ -136,20 +160,26 @@ def torch_step(ours: Ours, threads: int) -> Callable[[], float]:
 
     model = GPT()
     model.load_state_dict({name: torch.from_numpy(value) for name, value in ours.weights.items()})
+    model.to(device, getattr(torch, dtype))
     groups = [
         {"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": 0.1},
         {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(groups, lr=LR, betas=(0.9, 0.95), fused=True)
-    tokens, following = (torch.from_numpy(part.astype(np.int64)) for part in ours.batch)
+    tokens, following = (torch.from_numpy(part.astype(np.int64)).to(device) for part in ours.batch)
 
-    def step() -> float:
+    def loss_of(tokens: Any, following: Any) -> Any:
+        return functional.cross_entropy(model(tokens).flatten(0, 1), following.flatten())
+
+    loss_function = torch.compile(loss_of) if compiles else loss_of
+
+    def step() -> Any:
         optimizer.zero_grad(set_to_none=True)
-        loss = functional.cross_entropy(model(tokens).flatten(0, 1), following.flatten())
+        loss = loss_function(tokens, following)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        return float(loss.item())
+        return loss
 
     return step
 

@@ -1,5 +1,6 @@
 """What the compiler made of each program: ops after each phase, groups, kernels, seconds."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,8 @@ from unittest import mock
 
 from xdsl.dialects.builtin import ModuleOp
 
-from firebox.dialects.nd.aval import Shape
+from firebox.dialects.nd.aval import Shape, aval_of
+from firebox.dialects.nd.base import NdOp
 from firebox.dialects.nd.group import GroupOp
 from firebox.frontend import compiler
 from firebox.lowering.options import Options
@@ -21,12 +23,23 @@ from firebox.runtime.target import Target
 
 @dataclass(frozen=True)
 class GroupInfo:
-    """A fused group: its kind, the name of its kernel, its loops, its members."""
+    """A fused group.
+
+    Attributes:
+        kind, label, domain: what kind of kernel it becomes, the kernel's name, its loops.
+        ops: names of its members.
+        nbytes: of its operands and results, once each; 0 where sizes are symbolic.
+        results: how many values it writes.
+        flops: multiplications and additions of its contraction, if it has one.
+    """
 
     kind: str
     label: str
     domain: Shape
     ops: tuple[str, ...]
+    nbytes: int = 0
+    results: int = 0
+    flops: int = 0
 
 
 @dataclass
@@ -63,7 +76,21 @@ class Compilation:
         self.ops[phase] = _count(module)
         if phase == "schedule":
             found = [op for op in module.walk() if isinstance(op, GroupOp)]
-            self.groups = [GroupInfo(g.group, g.label, g.domain, tuple(op.name for op in g.members)) for g in found]
+            self.groups = [_described(group) for group in found]
+
+
+def _described(group: GroupOp) -> GroupInfo:
+    sizes = [aval_of(value.type).nbytes for value in (*group.operands, *group.results)]
+    names = tuple(op.name for op in group.members)
+    flops = sum(_flops(op) for op in group.members if op.name == "nd.contract")
+    nbytes = sum(size for size in sizes if isinstance(size, int))
+    return GroupInfo(group.group, group.label, group.domain, names, nbytes, len(group.results), flops)
+
+
+def _flops(op: NdOp) -> int:
+    """Two for each point of a contraction's loops; 0 where sizes are symbolic."""
+    sizes = op.values["sizes"]
+    return 2 * math.prod(sizes) if all(isinstance(size, int) for size in sizes) else 0
 
 
 def _count(module: ModuleOp) -> Counter[str]:

@@ -22,6 +22,7 @@ class Result:
         calm: share of the samples in which no thread waited for a processor.
         limit: seconds that ours shall not exceed, if the project has set itself such a limit.
         ratios: each peer's time over ours, from the process that timed both. Above 1 we are faster.
+        extra: what else is known of our run, by the name of a column.
     """
 
     case: str
@@ -31,6 +32,7 @@ class Result:
     calm: Mapping[str, float] = field(default_factory=dict)
     limit: float | None = None
     ratios: Mapping[str, float] = field(default_factory=dict)
+    extra: Mapping[str, Number] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ours = self.seconds.get(OURS)
@@ -115,11 +117,13 @@ def _cases(results: Sequence[Result]) -> str:
     columns.sort(key=lambda column: column != OURS)
     threads = len({result.threads for result in results}) > 1
     limits = any(result.limit is not None for result in results)
-    head = ["case", *["threads"] * threads, *columns, *["limit"] * limits]
+    extra = list(dict.fromkeys(name for result in results for name in result.extra))
+    head = ["case", *["threads"] * threads, *columns, *["limit"] * limits, *extra]
     rows = []
     for result in results:
         row = [result.case, *[str(result.threads)] * threads, *(_cell(result, column) for column in columns)]
         row += [_seconds(result.limit) if result.limit is not None else ""] * limits
+        row += [_plain(result.extra.get(name, "")) for name in extra]
         rows.append("| " + " | ".join(row) + " |")
     return "\n".join([f"| {' | '.join(head)} |", "|" + "---|" * len(head), *rows])
 

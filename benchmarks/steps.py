@@ -44,7 +44,18 @@ def make_task(name: str, batch: int) -> Task:
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    images = (digits.images / 16).astype(np.float32).reshape((-1, 1, 8, 8) if name == "CNN" else (-1, 64))
+    return task_of(name, batch, (digits.images / 16).astype(np.float32), digits.target.astype(np.int64))
+
+
+def random_task(name: str, batch: int) -> Task:
+    """A task with images and digits that mean nothing, for where scikit-learn is not installed."""
+    rng = np.random.default_rng(1)
+    return task_of(name, batch, rng.random((BATCHES * batch, 8, 8), np.float32), rng.integers(0, 10, BATCHES * batch))
+
+
+def task_of(name: str, batch: int, images: Array, digits: Array) -> Task:
+    """A task with images (count, 8, 8) and their digits as i64."""
+    images = images.reshape((-1, 1, 8, 8) if name == "CNN" else (-1, 64))
     rng = np.random.default_rng(0)
     order = rng.permutation(len(images))
     rows = [order[k * batch : (k + 1) * batch] % len(images) for k in range(min(BATCHES, len(images) // batch))]
@@ -56,7 +67,7 @@ def make_task(name: str, batch: int) -> Task:
         bound = float(np.prod(shape[1:])) ** -0.5
         weights[f"{layer}.weight"] = rng.uniform(-bound, bound, shape).astype(np.float32)
         weights[f"{layer}.bias"] = rng.uniform(-bound, bound, shape[:1]).astype(np.float32)
-    return Task(name, batch, [(images[r], digits.target[r].astype(np.int64)) for r in rows], weights)
+    return Task(name, batch, [(images[r], digits[r]) for r in rows], weights)
 
 
 def _cycle(batches: list[Any]) -> Iterator[Any]:
@@ -66,14 +77,24 @@ def _cycle(batches: list[Any]) -> Iterator[Any]:
 # ---- Firebox -----------------------------------------------------------------------------------------------------
 
 
-def firebox_steps(task: Task) -> dict[str, Step]:
-    """``firebox``: the usual loop, recorded anew each time; ``firebox jit``: the step as a compiled function."""
+def _item(loss: Any) -> float:
+    return float(loss.item())
+
+
+def firebox_steps(task: Task, device: Any = None, read: Callable[[Any], Any] = _item) -> dict[str, Step]:
+    """``firebox``: the usual loop, recorded anew each time; ``firebox jit``: the step as a compiled function.
+
+    Args:
+        device: where to compute; None is the default device.
+        read: what a step makes of its loss.
+    """
     import firebox as fb
     from firebox import nn, optim
 
     def make() -> Callable[[Any, Any], Any]:
         net = _convolutional(nn) if task.is_conv else _perceptron(nn)
         net.load_state_dict(task.weights)
+        net.to(device=device)
         optimizer = optim.AdamW(net, lr=LR, betas=BETAS, eps=EPS, weight_decay=DECAY)
 
         def update(x: Any, y: Any) -> Any:
@@ -84,13 +105,13 @@ def firebox_steps(task: Task) -> dict[str, Step]:
 
         return update
 
-    batches = [(fb.tensor(x), fb.tensor(y)) for x, y in task.batches]
-    return {"firebox": _step(make(), batches), "firebox jit": _step(fb.jit(make()), batches)}
+    batches = [(fb.tensor(x, device=device), fb.tensor(y, device=device)) for x, y in task.batches]
+    return {"firebox": _step(make(), batches, read), "firebox jit": _step(fb.jit(make()), batches, read)}
 
 
-def _step(update: Callable[[Any, Any], Any], batches: list[Any]) -> Step:
+def _step(update: Callable[[Any, Any], Any], batches: list[Any], read: Callable[[Any], Any] = _item) -> Step:
     turn = _cycle(batches)
-    return lambda: float(update(*next(turn)).item())
+    return lambda: read(update(*next(turn)))
 
 
 def _perceptron(nn: Any) -> Any:
@@ -105,7 +126,7 @@ def _convolutional(nn: Any) -> Any:
 # ---- PyTorch -----------------------------------------------------------------------------------------------------
 
 
-def torch_steps(task: Task, threads: int) -> dict[str, Step]:
+def torch_steps(task: Task, threads: int, device: str = "cpu", read: Callable[[Any], Any] = _item) -> dict[str, Step]:
     """PyTorch three times.
 
     ``torch``: eager, with the fused AdamW (the fastest of its own). ``torch.compile``: model and loss compiled,
@@ -116,12 +137,12 @@ def torch_steps(task: Task, threads: int) -> dict[str, Step]:
     from torch.nn import functional
 
     torch.set_num_threads(threads)
-    batches = [(torch.from_numpy(x), torch.from_numpy(y)) for x, y in task.batches]
+    batches = [(torch.from_numpy(x).to(device), torch.from_numpy(y).to(device)) for x, y in task.batches]
 
     def make() -> Any:
         net = _convolutional(torch.nn) if task.is_conv else _perceptron(torch.nn)
         net.load_state_dict({name: torch.from_numpy(w.copy()) for name, w in task.weights.items()})
-        return net
+        return net.to(device)
 
     def loop(is_compiled: bool) -> Step:
         net = make()
@@ -139,19 +160,19 @@ def torch_steps(task: Task, threads: int) -> dict[str, Step]:
             optimizer.step()
             return loss
 
-        return _step(update, batches)
+        return _step(update, batches, read)
 
     return {
         "torch": loop(False),
         "torch.compile": loop(True),
-        "torch.compile step": _step(_torch_whole(torch, make()), batches),
+        "torch.compile step": _step(_torch_whole(torch, make()), batches, read),
     }
 
 
 def _torch_whole(torch: Any, net: Any) -> Callable[[Any, Any], Any]:
     values = {name: p.detach().clone() for name, p in net.named_parameters()}
     mean, square = ({name: torch.zeros_like(p) for name, p in values.items()} for _ in range(2))
-    count = torch.zeros(())
+    count = torch.zeros((), device=next(iter(values.values())).device)
 
     def loss_of(values: Any, x: Any, y: Any) -> Any:
         return torch.nn.functional.cross_entropy(torch.func.functional_call(net, values, (x,)), y)

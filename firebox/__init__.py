@@ -21,9 +21,10 @@ _BY_MODULE: dict[str, str] = {
     "firebox.frontend.aot": "compile export",
     "firebox.frontend.apply": "apply",
     "firebox.frontend.cells": "Buffer Cell Flat Param",
+    "firebox.frontend.control": "cond fori_loop scan while_loop",
     "firebox.frontend.creation": """
-        arange empty empty_like eye full full_like iota linspace logspace meshgrid ones
-        ones_like tri zeros zeros_like
+        arange cartesian_prod empty empty_like eye full full_like iota linspace logspace
+        meshgrid ones ones_like tri tril_indices triu_indices zeros zeros_like
     """,
     "firebox.frontend.devices": "current_device device set_default_device",
     "firebox.frontend.execute": "flush",
@@ -92,7 +93,7 @@ _BY_MODULE: dict[str, str] = {
         softmax softmin std var weight_norm
     """,
     "firebox.frontend.functions.ordering": """
-        argtopk bucketize kthvalue median mode quantile searchsorted sort_with_indices
+        argtopk bucketize kthvalue max_with_indices median min_with_indices mode quantile searchsorted sort_with_indices
     """,
     "firebox.frontend.functions.padding": "pad",
     "firebox.frontend.functions.pooling": """
@@ -115,7 +116,7 @@ _BY_MODULE: dict[str, str] = {
         roll sort split stack tile topk tril triu unbind where
     """,
     "firebox.frontend.functions.statistics": """
-        average count_nonzero cummax cummin cumulative_prod cumulative_sum diff histogram
+        average count_nonzero cummax cummin cumulative_prod cumulative_sum diff histogram linear_scan
         logcumsumexp max_abs nanmax nanmean nanmin nanprod nanstd nansum nanvar ptp
         trapezoid var_mean
     """,
@@ -143,6 +144,7 @@ _RENAMED = {
     "arctan2": ("firebox.frontend.pairs", "atan2"),
     "arctanh": ("firebox.frontend.functions.mathematics", "atanh"),
     "cat": ("firebox.frontend.functions.shape", "concat"),
+    "clamp": ("firebox.frontend.functions.shape", "clip"),
     "permute_dims": ("firebox.frontend.elementwise", "transpose"),
     "pow": ("firebox.frontend.pairs", "power"),
     "unstack": ("firebox.frontend.functions.shape", "unbind"),

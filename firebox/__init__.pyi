@@ -26,7 +26,12 @@ from firebox.frontend.cells import Buffer as Buffer
 from firebox.frontend.cells import Cell as Cell
 from firebox.frontend.cells import Flat as Flat
 from firebox.frontend.cells import Param as Param
+from firebox.frontend.control import cond as cond
+from firebox.frontend.control import fori_loop as fori_loop
+from firebox.frontend.control import scan as scan
+from firebox.frontend.control import while_loop as while_loop
 from firebox.frontend.creation import arange as arange
+from firebox.frontend.creation import cartesian_prod as cartesian_prod
 from firebox.frontend.creation import empty as empty
 from firebox.frontend.creation import empty_like as empty_like
 from firebox.frontend.creation import eye as eye
@@ -39,6 +44,8 @@ from firebox.frontend.creation import meshgrid as meshgrid
 from firebox.frontend.creation import ones as ones
 from firebox.frontend.creation import ones_like as ones_like
 from firebox.frontend.creation import tri as tri
+from firebox.frontend.creation import tril_indices as tril_indices
+from firebox.frontend.creation import triu_indices as triu_indices
 from firebox.frontend.creation import zeros as zeros
 from firebox.frontend.creation import zeros_like as zeros_like
 from firebox.frontend.custom import checkpoint as checkpoint
@@ -274,7 +281,9 @@ from firebox.frontend.functions.normalization import weight_norm as weight_norm
 from firebox.frontend.functions.ordering import argtopk as argtopk
 from firebox.frontend.functions.ordering import bucketize as bucketize
 from firebox.frontend.functions.ordering import kthvalue as kthvalue
+from firebox.frontend.functions.ordering import max_with_indices as max_with_indices
 from firebox.frontend.functions.ordering import median as median
+from firebox.frontend.functions.ordering import min_with_indices as min_with_indices
 from firebox.frontend.functions.ordering import mode as mode
 from firebox.frontend.functions.ordering import quantile as quantile
 from firebox.frontend.functions.ordering import searchsorted as searchsorted
@@ -351,6 +360,7 @@ from firebox.frontend.functions.statistics import cumulative_prod as cumulative_
 from firebox.frontend.functions.statistics import cumulative_sum as cumulative_sum
 from firebox.frontend.functions.statistics import diff as diff
 from firebox.frontend.functions.statistics import histogram as histogram
+from firebox.frontend.functions.statistics import linear_scan as linear_scan
 from firebox.frontend.functions.statistics import logcumsumexp as logcumsumexp
 from firebox.frontend.functions.statistics import max_abs as max_abs
 from firebox.frontend.functions.statistics import nanmax as nanmax
@@ -442,6 +452,7 @@ arctan = atan
 arctan2 = atan2
 arctanh = atanh
 cat = concat
+clamp = clip
 permute_dims = transpose
 pow = power
 unstack = unbind

@@ -1,4 +1,4 @@
-"""Shared fixtures: golden files, and caches of its own for every test."""
+"""Shared fixtures: golden files, caches of its own for every test, and the devices that tests run on."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -9,8 +9,10 @@ from hypothesis import settings
 
 from firebox import config
 from firebox.runtime.code_cache import code_cache
+from firebox.runtime.device import Device
 from firebox.runtime.opencl_program import binary_cache
 from firebox.runtime.program_cache import program_cache
+from tests.programs import DEVICES, device_named
 
 GOLDEN = Path(__file__).parent / "golden"
 _numbers = itertools.count()
@@ -42,6 +44,12 @@ def golden(request: pytest.FixtureRequest) -> Golden:
         assert text == path.read_text()
 
     return compare
+
+
+@pytest.fixture(params=DEVICES)
+def each_device(request: pytest.FixtureRequest) -> Device:
+    """One device after the other: what is compiled must give the same on all of them; see docs/development.md."""
+    return device_named(request.param)
 
 
 @pytest.fixture(scope="session")

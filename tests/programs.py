@@ -1,5 +1,6 @@
-"""Helpers for tests: build nd programs from expressions, and run them interpreted or compiled."""
+"""Helpers for tests: build nd programs from expressions, and run them interpreted or compiled, on any device."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,17 +14,27 @@ from firebox import dims
 from firebox.dialects.nd.aval import Aval, tensor_type
 from firebox.dialects.nd.value import Inserter, Value, block_of
 from firebox.dtypes import as_dtype
+from firebox.errors import DeviceError
 from firebox.frontend.compiler import code_of
 from firebox.lowering.interpret import interpret
 from firebox.lowering.module import main_function
 from firebox.lowering.options import Options
 from firebox.lowering.pipeline import Lowered, lower
-from firebox.runtime import opencl
 from firebox.runtime.device import Device
 from firebox.runtime.dispatch import Executable
 from firebox.runtime.opencl_target import AnyTarget
 
 Array = np.ndarray[Any, Any]
+
+_WANTED = os.environ.get("FIREBOX_TEST_DEVICES", "")
+DEVICES = tuple((_WANTED or "cpu,opencl:0").split(","))
+"""Where tests run. What FIREBOX_TEST_DEVICES names must be there; by default OpenCL is tested if there is a device."""
+
+_EVERYTHING = 1 << 30
+CASES = (_EVERYTHING,) * 3 if os.environ.get("FIREBOX_TEST_CASES") == "all" else (6, 3, 2)
+"""How many samples of an op an OpenCL device runs: as they are, over a symbolic dim, over a long static one.
+
+Its compiler takes a tenth of a second for each."""
 
 
 def program(function: Callable[..., Value | Sequence[Value]], *specs: str) -> ModuleOp:
@@ -44,11 +55,19 @@ def parse_aval(text: str) -> Aval:
     return Aval(as_dtype(name), tuple(dims.parse(d) for d in shape.rstrip("]").split(",") if d.strip()))
 
 
+def device_named(name: str) -> Device:
+    """A device; the test is skipped where there is none, unless FIREBOX_TEST_DEVICES asks for it."""
+    try:
+        return Device(name)
+    except DeviceError as error:
+        if name in _WANTED.split(","):
+            raise
+        pytest.skip(" ".join(str(error).split()))
+
+
 def opencl_device(index: int = 0) -> Device:
     """An OpenCL device of this machine; the test is skipped where there is none."""
-    if opencl.count() <= index:
-        pytest.skip(f"no device opencl:{index}")
-    return Device(f"opencl:{index}")
+    return device_named(f"opencl:{index}")
 
 
 def compiled(

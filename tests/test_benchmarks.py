@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 import firebox as fb
-from benchmarks import publish, timing
+from benchmarks import opencl_lines, opencl_timing, publish, timing
 from benchmarks.results import Report, Result, from_json, markdown, merged, to_json
 from benchmarks.timing import Sample, chosen, compare
+from firebox.runtime import opencl
 
 ROOT = Path(__file__).parents[1]
 
@@ -50,6 +51,20 @@ def test_waiting_for_a_processor_is_noticed() -> None:
     start = timing.waiting()
     assert start >= 0.0
     assert timing.waiting() >= start
+
+
+def test_time_on_a_device_ends_with_the_wait() -> None:
+    queue: list[float] = []
+
+    def wait() -> None:
+        time.sleep(sum(queue))
+        queue.clear()
+
+    place = opencl_timing.Place(fb.Device("cpu"), quick=True)
+    contender = opencl_timing.Contender(lambda: queue.append(0.004), wait)
+    found = opencl_timing.compare({"firebox": contender}, place)
+    assert found.seconds["firebox"] >= found.least["firebox"] >= 0.004
+    assert found.host["firebox"] < 0.004
 
 
 # ---- results -----------------------------------------------------------------------------------------------------
@@ -116,6 +131,23 @@ def test_the_page_has_a_block_for_each_benchmark() -> None:
         assert f"<!-- benchmarks: {name} -->\n" in page, name
 
 
+def test_the_opencl_page_has_a_block_for_each_benchmark() -> None:
+    names = importlib.import_module("benchmarks.opencl").NAMES
+    page = (ROOT / "docs" / "opencl-benchmarks.md").read_text()
+    for name in (*names, "machine"):
+        assert f"<!-- benchmarks: opencl {name} -->\n" in page, name
+    assert "<!-- benchmarks: opencl highlights -->\n" in (ROOT / "README.md").read_text()
+
+
+def test_blocks_of_a_device_have_names_of_their_own() -> None:
+    result = Result("AdamW update", 1, {"firebox": 1e-3}, extra={"GB/s": 2500.0})
+    found = publish.blocks({"device": "a GPU"}, [Report("opencl bandwidth", [result])], "opencl ")
+    assert found["opencl machine"] == "| | |\n|---|---|\n| device | a GPU |"
+    assert found["opencl bandwidth"] == "| case | firebox | GB/s |\n|---|---|---|\n| AdamW update | 1 ms | 2500 |"
+    assert found["opencl highlights"] == "| case | firebox |\n|---|---|\n| AdamW update | 1 ms |"
+    assert "machine" not in found
+
+
 # ---- the scripts -------------------------------------------------------------------------------------------------
 
 
@@ -159,3 +191,50 @@ def test_a_quick_run_writes_json_and_tables(tmp_path: Path) -> None:
     assert report.name == "overhead"
     assert all(0 < result.seconds["firebox"] < 1e-2 for result in report.results)
     assert (tmp_path / "benchmarks.md").read_text().strip() == done.stdout.strip()
+
+
+@pytest.mark.skipif(not opencl.count(), reason="no OpenCL device")
+def test_a_quick_run_on_a_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = importlib.import_module("benchmarks.opencl")
+    out = tmp_path / "opencl.json"
+    run = ["--quick", "--peer", "", "--out", str(out)]
+    chosen = ["--case", "sum over", "--case", "x @ w.T, 32, f32"]
+    assert script.main([*run, "--only", "bandwidth,matmul", *chosen]) == 0
+    assert script.main([*run, "--only", "launches"]) == 0
+    found = json.loads(out.read_text())
+    reports = {report.name: report for report in map(from_json, found["reports"])}
+    assert found["machine"]["device"]
+    assert list(reports) == ["opencl bandwidth", "opencl matmul", "opencl launches"]
+    assert [r.case for r in reports["opencl bandwidth"].results] == ["copy", "sum over axis 0", "sum over axis 1"]
+    assert reports["opencl bandwidth"].results[0].extra["of copy"] == "100%"
+    assert [r.case for r in reports["opencl matmul"].results] == ["x @ w.T, 32, f32"]
+    assert "host us per kernel" in reports["opencl launches"].facts
+    assert "| sum over axis 1 |" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not opencl.count(), reason="no OpenCL device")
+def test_a_case_that_fails_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = importlib.import_module("benchmarks.opencl")
+    lines = [
+        opencl_lines.Line(name, function, function, (opencl_lines.Input((4,)),), 16.0)
+        for name, function in (("good", lambda x: x + 1), ("bad", lambda x: x.no_such_thing))
+    ]
+    monkeypatch.setitem(script.LINES, "moves", lambda quick: iter(lines))
+    assert script.main(["--quick", "--peer", "", "--only", "moves"]) == 1
+    told = capsys.readouterr()
+    assert "| good |" in told.out and "| bad |" not in told.out
+    assert "failed: bad" in told.err and "no_such_thing" in told.err
+
+
+@pytest.mark.skipif(not opencl.count(), reason="no OpenCL device")
+def test_training_on_a_device_is_timed_and_profiled() -> None:
+    training = importlib.import_module("benchmarks.opencl_training")
+    place = opencl_timing.Place(fb.Device("opencl:0"), quick=True)
+    mlp = next(training.trainings(place))
+    usual, jitted = training.run_training(mlp, place)
+    assert (usual.case, jitted.case) == ("MLP, batch 8, usual loop", "MLP, batch 8, `fb.jit`")
+    assert 10 <= jitted.extra["launches"] <= 25
+    assert jitted.extra["kernels us"] > 0
+    assert "contract" in training.profile(mlp, place)

@@ -15,7 +15,7 @@ from firebox.errors import UserError
 
 FUNCTIONS = ("floordiv", "mod", "min", "max")
 
-_RESERVED = re.compile(r"[dirvw]\d+|flat|block|lane0|threads")
+_RESERVED = re.compile(r"[dirvw]\d+|step\d+|flat|block|lane0|threads")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from xdsl.ir import Block as IrBlock
 
 from firebox.dialects.nd.aval import tensor_type
 from firebox.dialects.nd.base import NdOp, lookup
+from firebox.dialects.nd.control import ControlOp
 from firebox.dialects.nd.params import Literal
 from firebox.dialects.nd.transform import RegionOp, yield_values
 from firebox.dialects.xdsl_compat import append, file_location
@@ -119,6 +120,8 @@ class _Builder:
     ) -> RegionOp:
         op = entry.op
         assert issubclass(op, RegionOp), op
+        if issubclass(op, ControlOp):
+            return op.closed(operands, entry.params, [self._block(b) for b in blocks], location)
         return op.build_region_op(operands, entry.params, [self._block(b) for b in blocks], location)
 
     def _block(self, block: Block) -> IrBlock:

@@ -13,6 +13,7 @@ from firebox.dims import Dim, DimLike
 from firebox.dtypes import DType, as_dtype
 from firebox.errors import ShapeError, UserError
 from firebox.frontend.devices import as_device
+from firebox.frontend.functions.shape import stack
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
 from firebox.frontend.trace import record, scalar_var
 
@@ -170,6 +171,31 @@ def tri(n: int, m: int | None = None, k: int = 0, dtype: object = None, device: 
 
 def _grid(n: int, m: int | None, device: object) -> tuple[Tensor, Tensor]:
     return iota((n, 1), 0, device=device), iota((1, n if m is None else m), 1, device=device)
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None, device: object = None) -> tuple[Tensor, Tensor]:
+    """Rows and columns (i64) of the elements at and below the diagonal ``k`` of an n x m matrix."""
+    return _indices(np.tril_indices(n, k, m), device)
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None, device: object = None) -> tuple[Tensor, Tensor]:
+    """Rows and columns (i64) of the elements at and above the diagonal ``k`` of an n x m matrix."""
+    return _indices(np.triu_indices(n, k, m), device)
+
+
+def _indices(found: tuple[Any, Any], device: object) -> tuple[Tensor, Tensor]:
+    rows, columns = (as_tensor(part.astype(np.int64), as_device(device)) for part in found)
+    return rows, columns
+
+
+def cartesian_prod(*arrays: Tensor) -> Tensor:
+    """Every combination of elements of 1-D arrays, one row for each, the last array's running fastest.
+
+    Raises:
+        ShapeError: an array that is not 1-D.
+    """
+    grids = meshgrid(*arrays, indexing="ij")
+    return stack([g.reshape((g.size,)) for g in grids], 1)
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:

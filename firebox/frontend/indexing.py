@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firebox import dims, dtypes
-from firebox.dialects.nd.base import lookup
 from firebox.dims import Dim, DimLike
 from firebox.errors import ONE_OF_SEVERAL, DTypeError, IndexRangeError, ShapeError, TraceError, UserError
+from firebox.frontend.functions.scattering import put_flat
 
 if TYPE_CHECKING:
     from firebox.frontend.tensor import Tensor
@@ -313,7 +313,7 @@ class Place:
             inside, padded = block
             return inside.where(padded, self.x)
         positions, values = self._scattered(value)
-        return self._put(positions, values)
+        return put_flat(self.x, positions, values, "set", "at")
 
     def add(self, value: Any) -> "Tensor":
         """``value`` added to the elements."""
@@ -335,27 +335,24 @@ class Place:
         if block is not None:
             return block[0].where(self.x * block[1], self.x)
         positions, values = self._scattered(value)
-        everywhere = self._flat()
-        here = positions.expand_dims(1) == everywhere.one("iota", shape=(1, everywhere.size), axis=1, dtype=dtypes.i64)
-        factors = here.where(values.expand_dims(1), 1).prod(0).astype(self.x.dtype)
-        return (everywhere * factors).reshape(self.x.shape)
+        return put_flat(self.x, positions, values, "mul", "at")
 
     def min(self, value: Any) -> "Tensor":
         """The lesser of each element and ``value``."""
-        return self._extreme("minimum", value)
+        return self._extreme("min", value)
 
     def max(self, value: Any) -> "Tensor":
         """The greater of each element and ``value``."""
-        return self._extreme("maximum", value)
+        return self._extreme("max", value)
 
-    def _extreme(self, name: str, value: Any) -> "Tensor":
+    def _extreme(self, reduce: str, value: Any) -> "Tensor":
         block = self._block(value)
         if block is not None:
-            return block[0].where(getattr(self.x, name)(block[1]), self.x)
+            inside, padded = block
+            extreme = self.x.minimum(padded) if reduce == "min" else self.x.maximum(padded)
+            return inside.where(extreme, self.x)
         positions, values = self._scattered(value)
-        order = values.argsort(0, descending=name == "minimum")  # so that of equal positions the right value comes last
-        positions, values = positions.take(order, 0), values.take(order, 0)
-        return self._put(positions, getattr(values, name)(self._flat().take(positions, 0)))
+        return put_flat(self.x, positions, values, reduce, "at")
 
     # A key of slices with step 1 and integers is a block: a map over x, without any scatter.
 
@@ -398,17 +395,3 @@ class Place:
         positions = get(counts, self.key)
         values = x._as_operand(value).astype(x.dtype).broadcast_to(positions.shape)
         return positions.reshape((positions.size,)), values.reshape((positions.size,))
-
-    def _put(self, positions: "Tensor", values: "Tensor") -> "Tensor":
-        """The elements at these positions set; of equal positions the last one counts."""
-        x = self.x
-        ordered, order = positions.apply(lookup("nd.sort"), (positions,), {"axis": 0, "descending": False})
-        count = positions.shape[0]
-        following = ordered.slice((1,), (count,)).pad((0,), (1,), -1) if count != 0 else ordered
-        chosen = values.take(order, 0)
-        carrier = dtypes.u8 if x.dtype.is_bool else x.dtype
-        kept = (ordered != following).where(chosen, chosen.literal(0)).astype(carrier)
-        ones = ordered.literal(1).broadcast_to(ordered.shape)
-        hit = ordered.literal(0).broadcast_to((x.size,)).scatter_add(ordered, ones, 0) > 0
-        cleared = hit.where(x.literal(0), self._flat()).astype(carrier)
-        return cleared.scatter_add(ordered, kept, 0).astype(x.dtype).reshape(x.shape)

@@ -52,6 +52,10 @@ class Methods(ArrayLike):
         """This magnitude with the sign of the other."""
         return self._binary("copysign", other)
 
+    def clamp(self, low: Any = None, high: Any = None) -> Self:
+        """As `clip`."""
+        return self.clip(low, high)
+
     def square(self) -> Self:
         """x * x."""
         return self * self
@@ -230,6 +234,7 @@ class Methods(ArrayLike):
     kthvalue, quantile, median, mode = ordering.kthvalue, ordering.quantile, ordering.median, ordering.mode
     argtopk, bucketize = ordering.argtopk, ordering.bucketize
     sort_with_indices = ordering.sort_with_indices
+    max_with_indices, min_with_indices = ordering.max_with_indices, ordering.min_with_indices
 
     gather, scatter, index_select = scattering.gather, scattering.scatter, scattering.index_select
     gather_nd, scatter_nd, masked_scatter = scattering.gather_nd, scattering.scatter_nd, scattering.masked_scatter

@@ -16,6 +16,7 @@ from firebox.lowering.layout import LayoutPass
 from firebox.lowering.order import OrderPass
 from firebox.lowering.pipeline import run_to
 from firebox.lowering.schedule import SchedulePass
+from firebox.lowering.slim import SlimPass
 from firebox.runtime.opencl_target import parse_target
 
 
@@ -41,6 +42,7 @@ PASSES: dict[str, type[ModulePass]] = {
         DecomposePass,
         LayoutPass,
         FusePass,
+        SlimPass,
         OrderPass,
         SchedulePass,
         BufferizePass,

@@ -30,7 +30,10 @@ LEAKED = (
     "a value of a traced function is used outside of it, or read inside it: "
     "its numbers are known only when the compiled program runs"
 )
-HINT = "return it from the function; to choose by a traced condition use fb.where; to print it, return it"
+HINT = (
+    "return it from the function; to choose by a traced condition use fb.where or fb.cond, "
+    "to repeat by one fb.while_loop; to print it, return it"
+)
 
 Key = tuple[Any, ...]
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from firebox.dialects.nd.aval import Aval
+from firebox.dialects.nd.control import ControlOp
 from firebox.frontend.entries import Entry
 from firebox.frontend.trace import Node
 
@@ -41,8 +42,10 @@ def inlined(steps: Sequence[Step]) -> list[Step]:
             found.extend(_moved(body.steps, Move(step, len(body.inputs))))
         elif step.blocks:
             blocks = []
+            control = issubclass(step.entry.op, ControlOp)
             for block in step.blocks:
-                outside, inside = _split(block.args, inlined(block.steps))
+                flat = inlined(block.steps)
+                outside, inside = ([], flat) if control else _split(block.args, flat)
                 found.extend(outside)
                 blocks.append(block._replace(steps=inside))
             found.append(step._replace(blocks=tuple(blocks)))

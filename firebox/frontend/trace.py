@@ -178,20 +178,25 @@ class Region:
     Attributes:
         args: placeholders, or the leaves of a backward.
         outputs: values, in or outside the region.
-        nodes: the nodes that depend on an argument, in order of recording.
+        nodes: the nodes that depend on an argument, in order of recording; of a whole region, all recorded in it.
         captures: values from outside that the nodes or outputs use.
     """
 
     __slots__ = ("args", "captures", "nodes", "outputs")
 
     def __init__(
-        self, args: Sequence[Var], outputs: Sequence[Var], since: int = 0, within: Collection[Node] | None = None
+        self,
+        args: Sequence[Var],
+        outputs: Sequence[Var],
+        since: int = 0,
+        within: Collection[Node] | None = None,
+        whole: bool = False,
     ) -> None:
         """Nodes recorded before number ``since`` are known to depend on no argument; others than ``within`` are left
-        outside, whatever they depend on."""
+        outside, whatever they depend on. Those recorded since belong to a ``whole`` region, whatever they depend on."""
         self.args = tuple(args)
         self.outputs = tuple(outputs)
-        self.nodes = _dependent_nodes(self.args, self.outputs, since, within)
+        self.nodes = _dependent_nodes(self.args, self.outputs, since, within, whole)
         self.captures = self._captured()
 
     def _captured(self) -> tuple[Var, ...]:
@@ -205,7 +210,7 @@ class Region:
 
 
 def _dependent_nodes(
-    args: tuple[Var, ...], outputs: tuple[Var, ...], since: int, within: Collection[Node] | None
+    args: tuple[Var, ...], outputs: tuple[Var, ...], since: int, within: Collection[Node] | None, whole: bool
 ) -> list[Node]:
     """The nodes between args and outputs, in order of recording (which is an order of evaluation)."""
     ends = set(args)
@@ -224,7 +229,7 @@ def _dependent_nodes(
         if waiting:
             stack.extend(waiting)
             continue
-        depends[node] = any(v in ends or (v.node is not None and depends[v.node]) for v in inputs)
+        depends[node] = whole or any(v in ends or (v.node is not None and depends[v.node]) for v in inputs)
         stack.pop()
     return sorted((n for n, inside in depends.items() if inside), key=_recorded)
 

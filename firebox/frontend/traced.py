@@ -24,8 +24,16 @@ class Traced:
         slots: the cells that were written.
     """
 
-    def __init__(self, function: Callable[[], Any], placeholders: Sequence[Var], op: str) -> None:
-        trace, grad, since = Trace(STATE.trace), STATE.grad, next_number()
+    def __init__(
+        self,
+        function: Callable[[], Any],
+        placeholders: Sequence[Var],
+        op: str,
+        kind: type[Trace] = Trace,
+        whole: bool = False,
+    ) -> None:
+        """``whole``: what is recorded while the function runs belongs to the region, whatever it depends on."""
+        trace, grad, since = kind(STATE.trace), STATE.grad, next_number()
         STATE.trace, STATE.grad = trace, True
         try:
             self.leaves, self.structure = tree.flatten(function())
@@ -35,7 +43,8 @@ class Traced:
         written = [(slot, value) for slot, value in trace.writes.items() if value is not None]
         self.slots = [slot for slot, _ in written]
         self.emptied = [slot for slot, value in trace.writes.items() if value is None]
-        self.region = Region(placeholders, [*self.outputs, *(value for _, value in written)], since)
+        outputs = [*self.outputs, *(value for _, value in written)]
+        self.region = Region(placeholders, outputs, since, whole=whole)
         self.op = op
         self._since = since
         self._is_bound = False

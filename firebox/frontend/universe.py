@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 _DIALECTS = {"nd": "ND", "kernel": "Kernel", "plan": "PLAN"}
 _PASSES = (
-    "nd-expand", "nd-canonicalize", "nd-checkpoint", "nd-decompose", "nd-layout", "nd-fuse", "nd-order", "nd-schedule",
-    "nd-bufferize", "nd-lower",
+    "nd-expand", "nd-canonicalize", "nd-checkpoint", "nd-decompose", "nd-layout", "nd-fuse", "nd-slim", "nd-order",
+    "nd-schedule", "nd-bufferize", "nd-lower",
 )  # fmt: skip
 
 

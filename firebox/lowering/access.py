@@ -17,6 +17,9 @@ from firebox.dims import Dim, DimLike, dim
 
 Index = tuple[DimLike, ...]
 
+_MANY_PARTS = 8
+"""As many kernels to compile cost more than one more pass over memory."""
+
 _FORMULAS: dict[tuple[object, ...], Formula] = {}
 _CAPACITY = 8192
 
@@ -92,6 +95,17 @@ def part_offset(op: NdOp) -> DimLike | None:
             return None
         offset = dims.multiply(offset, size) + start
     return offset
+
+
+def is_join(op: NdOp) -> bool:
+    """Each element is looked for in several places: joined arrays, which in joined arrays would multiply the search."""
+    return sum(bool(read.guards) for read in formula_of(op).reads) > 1
+
+
+def is_taken_apart(op: NdOp) -> bool:
+    """So many parts are taken of the result that it is better made as a whole, once: each part would be a kernel."""
+    parts = [use.operation for result in op.results for use in result.uses if isinstance(use.operation, NdOp)]
+    return sum(part_offset(part) is not None for part in parts) >= _MANY_PARTS
 
 
 def owner_op(value: SSAValue) -> NdOp | None:

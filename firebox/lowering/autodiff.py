@@ -13,10 +13,13 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from firebox.dialects.nd.array import ArrayLike
 from firebox.dialects.nd.aval import Aval, aval_of
 from firebox.dialects.nd.base import Kind, NdOp, lookup
+from firebox.dialects.nd.control import CondOp, ControlOp, ScanOp, WhileOp
 from firebox.dialects.nd.transform import CheckpointOp, CustomVjpOp, GradOp, JvpOp, YieldOp, signature_of, yielded
 from firebox.dialects.nd.value import Inserter, Value
 from firebox.dialects.xdsl_compat import location_text, operands_of
-from firebox.errors import CompilerError, FireboxError
+from firebox.errors import CompilerError, FireboxError, UserError
+from firebox.lowering.autodiff_control import Pushed, pull_cond
+from firebox.lowering.autodiff_scan import Backward, open_scan, pull_scan
 from firebox.lowering.rewrite import (
     RECOMPUTE,
     Held,
@@ -100,15 +103,16 @@ class Reverse:
     def __init__(self, anchor: Operation, new_id: NewId) -> None:
         self.at = Inserter(anchor)
         self._anchor = anchor
-        self._new_id = new_id
+        self.new_id = new_id
         self._active: set[SSAValue] = set()
         self._cotangents: dict[SSAValue, list[Value]] = {}
         self._opened: list[CustomVjpOp] = []
+        self._scans: dict[NdOp, Backward] = {}
 
     def fork(self) -> "Reverse":
         """Another derivative at the same place; what it opens is closed with this one."""
-        other = Reverse(self._anchor, self._new_id)
-        other.at, other._opened = self.at, self._opened
+        other = Reverse(self._anchor, self.new_id)
+        other.at, other._opened, other._scans = self.at, self._opened, self._scans
         return other
 
     def activate(self, ops: Sequence[Operation], inputs: Sequence[SSAValue] = ()) -> list[NdOp]:
@@ -119,14 +123,37 @@ class Reverse:
         for op in ops:
             if not isinstance(op, NdOp) or not op.differentiable or not self._depends(op):
                 continue
-            if op.kind is Kind.REGION and not isinstance(op, CheckpointOp | CustomVjpOp):
-                raise CompilerError("no derivative of this region op", op=op.name).at(location_text(op.location))
-            entry = self.open(op) if isinstance(op, CustomVjpOp) else op
+            entry = self._entry(op)
             floats = [r for r in entry.results if aval_of(r.type).dtype.is_float]
             if floats:
                 tape.append(entry)
                 active.update(floats)
         return tape
+
+    def _entry(self, op: NdOp) -> NdOp:
+        """The op, or what is put in its place so that it keeps what the way back needs."""
+        if isinstance(op, CustomVjpOp):
+            return self.open(op)
+        if isinstance(op, ScanOp):
+            return self._open_scan(op)
+        if isinstance(op, WhileOp):
+            raise UserError(
+                "the steps of a while loop cannot be gone back",
+                op="while_loop",
+                expected="a loop whose number of steps is known",
+                found="a derivative in reverse mode",
+                hint="use fb.fori_loop or fb.scan with a fixed number of steps, or fb.jvp",
+            ).at(location_text(op.location))
+        if op.kind is Kind.REGION and not isinstance(op, CheckpointOp | CondOp):
+            raise CompilerError("no derivative of this region op", op=op.name).at(location_text(op.location))
+        return op
+
+    def _open_scan(self, op: ScanOp) -> ScanOp:
+        opened, back = open_scan(op, self._active, lambda grad: expand_grad(grad, self.new_id))
+        block_holding(op).insert_op_before(opened, op)
+        replace_op(op, opened.results[: len(op.results)])
+        self._scans[opened] = back
+        return opened
 
     def _depends(self, op: NdOp) -> bool:
         active = self._active
@@ -195,6 +222,10 @@ class Reverse:
         """Cotangents of the operands of one op, not yet summed down."""
         if isinstance(op, CustomVjpOp):
             return self._custom(op, cotangents)
+        if isinstance(op, ScanOp):
+            return pull_scan(op, self._scans[op], cotangents, self.at)
+        if isinstance(op, CondOp):
+            return pull_cond(op, cotangents, self._active, self.at, lambda grad: expand_grad(grad, self.new_id))
         full = [self._or_zeros(c, r) for c, r in zip(cotangents, op.results, strict=True)]
         operands = [Value(v, self.at) for v in operands_of(op)]
         results = [Value(r, self.at) for r in op.results]
@@ -205,7 +236,7 @@ class Reverse:
 
     def _checkpoint(self, op: CheckpointOp, cotangents: Sequence[Value | None]) -> None:
         """Compute the region again, marked so that nothing merges it with the first time, and go through the copy."""
-        mark = IntegerAttr(self._new_id(), i64)
+        mark = IntegerAttr(self.new_id(), i64)
         block = op.body.block
         mapping: dict[SSAValue, SSAValue] = dict(zip(block.args, operands_of(op), strict=True))
         home = block_holding(self._anchor)
@@ -281,7 +312,18 @@ class _Forward:
         for op in tape:
             if isinstance(op, NdOp) and op.differentiable and any(v in self.tangents for v in operands_of(op)):
                 self.at.location = op.location
+                if isinstance(op, ControlOp):
+                    self._control(op)
+                    continue
                 self._push(self.reverse.open(op) if isinstance(op, CustomVjpOp) else op)
+
+    def _control(self, op: ControlOp) -> None:
+        """Put an op that carries the tangents along in place of one with control flow."""
+        pushed = Pushed(op, self.tangents, Inserter(op), lambda jvp: expand_jvp(jvp, self.reverse.new_id))
+        replace_op(op, pushed.values)
+        for value, tangent in zip(pushed.values, pushed.tangents, strict=True):
+            if tangent is not None:
+                self.tangents[value] = tangent
 
     def _push(self, op: NdOp) -> None:
         rule = getattr(op, "jvp", None)

@@ -7,11 +7,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from firebox.dialects.nd.array import ArrayLike
 from firebox.dialects.nd.aval import Aval, aval_of
 from firebox.dialects.nd.base import Kind, NdOp
+from firebox.dialects.nd.control import ControlOp
 from firebox.dialects.nd.transform import CheckpointOp, CustomVjpOp, VmapOp, YieldOp, signature_of, yielded
 from firebox.dialects.nd.value import Inserter, Value, block_of
 from firebox.dialects.xdsl_compat import location_text, operands_of
 from firebox.dims import DimLike
 from firebox.errors import CompilerError, FireboxError
+from firebox.lowering.batch_control import batch_control
 from firebox.lowering.rewrite import RECOMPUTE, block_holding, body_ops, move_before, replace_args, replace_op
 
 Known = dict[SSAValue, SSAValue]
@@ -60,12 +62,12 @@ class _Batcher:
     def __init__(self, anchor: Operation, size: DimLike) -> None:
         self.at = Inserter(anchor)
         self._anchor = anchor
-        self._size = size
+        self.size = size
 
     def spread(self, value: SSAValue) -> Value:
         """The value repeated along a new leading axis."""
         plain = Value(value, self.at)
-        return plain.broadcast_to((self._size, *plain.shape))
+        return plain.broadcast_to((self.size, *plain.shape))
 
     def run(self, block: Block, known: Known) -> tuple[SSAValue, ...]:
         """Batch what depends on ``known`` (which grows) and move the rest; returns what the block yields."""
@@ -76,6 +78,9 @@ class _Batcher:
             self.at.location = op.location
             mark = op.attributes.get(RECOMPUTE)
             self.at.mark = {} if mark is None else {RECOMPUTE: mark}
+            if isinstance(op, ControlOp):
+                self._control(op, known)
+                continue
             results = self._batch(op, known)
             known.update(zip(op.results, results, strict=True))
         self.at.mark = {}
@@ -91,41 +96,63 @@ class _Batcher:
         flags = [v in known for v in operands_of(op)]
         operands = [Value(known.get(v, v), self.at) for v in operands_of(op)]
         results = [_as_value(op, r) for r in _rule(op, operands, flags)]
-        _verify(op, results, self._size)
+        _verify(op, results, self.size)
         return [r.ssa for r in results]
+
+    def _control(self, op: ControlOp, known: Known) -> None:
+        """Results that are the same for all slices stay so."""
+        for result, (value, batched) in zip(op.results, batch_control(op, known, self), strict=True):
+            if batched:
+                known[result] = value
+            else:
+                result.replace_all_uses_with(value)
 
     def _checkpoint(self, op: CheckpointOp, known: Known) -> Sequence[SSAValue]:
         """A checkpoint of the batched region; arguments that are not batched stay so."""
         operands = [known.get(v, v) for v in operands_of(op)]
         flags = [v in known for v in operands_of(op)]
-        block = self._region(op.body.block, flags, known)
+        block = self.region(op.body.block, flags, known)
         return self._insert(CheckpointOp.build_region_op(operands, {}, [block], op.location))
 
     def _custom(self, op: CustomVjpOp, known: Known) -> Sequence[SSAValue]:
         """Both regions batched in everything, so that the backward region still takes what the forward one gives."""
         operands = [known[v] if v in known else self.spread(v).ssa for v in operands_of(op)]
-        blocks = [self._region(b, [True] * len(b.args), known) for b in op.blocks]
+        blocks = [self.region(b, [True] * len(b.args), known) for b in op.blocks]
         return self._insert(CustomVjpOp.build_region_op(operands, op.values, blocks, op.location))
 
     def _insert(self, op: Operation) -> Sequence[SSAValue]:
         block_holding(self._anchor).insert_op_before(op, self._anchor)
         return op.results
 
-    def _region(self, old: Block, flags: Sequence[bool], known: Known) -> Block:
-        """A new block with the batched ops of an old one; all that it yields is batched."""
+    def region(self, old: Block, flags: Sequence[bool], known: Known, wanted: Sequence[bool] | None = None) -> Block:
+        """A new block with the batched ops of an old one, which is left empty.
+
+        Args:
+            flags: which arguments are batched.
+            known: batched values from outside.
+            wanted: which yields are to be batched, among them all that must be; by default all.
+        """
         avals = [aval_of(a.type) for a in old.args]
-        new = block_of([_batched(a, self._size) if f else a for a, f in zip(avals, flags, strict=True)])
+        new = block_of([_batched(a, self.size) if f else a for a, f in zip(avals, flags, strict=True)])
         end = YieldOp.create()
         new.add_op(end)
-        inner = _Batcher(end, self._size)
+        inner = _Batcher(end, self.size)
         scope = dict(known)
         for arg, fresh, flag in zip(old.args, new.args, flags, strict=True):
             if flag:
                 scope[arg] = fresh
         values = inner.run(old, scope)
-        end.operands = [scope[v] if v in scope else inner.spread(v).ssa for v in values]
+        chosen = [True] * len(values) if wanted is None else wanted
+        end.operands = [inner.yielded(v, scope, flag) for v, flag in zip(values, chosen, strict=True)]
         replace_args(old, new.args)
         return new
+
+    def yielded(self, value: SSAValue, known: Known, batched: bool) -> SSAValue:
+        """A value as a region yields it."""
+        if value in known:
+            assert batched, "a value that is not the same for all slices"
+            return known[value]
+        return self.spread(value).ssa if batched else value
 
 
 def _depends(op: NdOp, known: Known) -> bool:

@@ -15,10 +15,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from firebox.dialects.nd.base import NdOp, lookup
+from firebox.dialects.nd.control import ControlOp
 from firebox.dialects.nd.params import DIMS, Literal
 from firebox.dialects.nd.value import Value
 from firebox.dialects.xdsl_compat import is_used, operands_of, ops_of
-from firebox.lowering import simplify_algebra, simplify_movement
+from firebox.lowering import simplify_algebra, simplify_control, simplify_movement
 from firebox.lowering.patterns import Rewriter, patterns_of
 from firebox.lowering.rewrite import erase_dead, functions_of, is_pure, replace_op
 
@@ -26,7 +27,7 @@ MAX_SWEEPS = 16
 FOLD_LIMIT = 1024
 """Largest result, in elements, that is computed at compile time."""
 
-RULES = (simplify_algebra, simplify_movement)
+RULES = (simplify_algebra, simplify_control, simplify_movement)
 """The modules whose patterns are entered by importing them."""
 
 _COMMUTATIVE = frozenset(("nd.add", "nd.mul", "nd.eq", "nd.ne", "nd.bitwise_and", "nd.bitwise_or", "nd.bitwise_xor"))
@@ -51,25 +52,27 @@ def canonicalize(module: ModuleOp, max_sweeps: int = MAX_SWEEPS) -> None:
         canonicalize_block(function.body.block, max_sweeps)
 
 
-def canonicalize_block(block: Block, max_sweeps: int = MAX_SWEEPS) -> None:
-    """Simplify a block and the regions in it."""
-    erase_dead(block)
+def canonicalize_block(block: Block, max_sweeps: int = MAX_SWEEPS) -> bool:
+    """Simplify a block and the regions in it; whether anything changed."""
+    changed = bool(erase_dead(block))
     for _ in range(max_sweeps):
-        changed = _sweep(block)
-        if not changed:
+        again = _sweep(block)
+        for op in ops_of(block):
+            for region in op.regions:
+                for inner in region.blocks:
+                    again |= canonicalize_block(inner, max_sweeps)
+        if not again:
             break
+        changed = True
         erase_dead(block)
-    for op in ops_of(block):
-        for region in op.regions:
-            for inner in region.blocks:
-                canonicalize_block(inner, max_sweeps)
+    return changed
 
 
 def _sweep(block: Block) -> bool:
     changed = False
     known: dict[tuple[Any, ...], Operation] = {}
     for op in list(ops_of(block)):
-        if not isinstance(op, NdOp) or op.regions or not is_pure(op):
+        if not isinstance(op, NdOp) or not _is_plain(op) or not is_pure(op):
             continue
         if not any(is_used(r) for r in op.results):
             block.erase_op(op)
@@ -77,10 +80,15 @@ def _sweep(block: Block) -> bool:
         elif (values := _simpler(op)) is not None:
             replace_op(op, values)
             changed = True
-        elif (same := known.setdefault(_key(op), op)) is not op:
+        elif not op.regions and (same := known.setdefault(_key(op), op)) is not op:
             replace_op(op, same.results)
             changed = True
     return changed
+
+
+def _is_plain(op: NdOp) -> bool:
+    """No group and no transform: their regions belong to the passes that made them, or take them apart."""
+    return not op.regions or isinstance(op, ControlOp)
 
 
 def _simpler(op: NdOp) -> Sequence[SSAValue] | None:
@@ -107,7 +115,7 @@ def _key(op: NdOp) -> tuple[Any, ...]:
 
 def _fold(op: NdOp) -> Sequence[SSAValue] | None:
     """The op on constants, computed now; never what only repeats a constant, never a large result."""
-    if op.name in _NEVER_FOLDED or (not op.arity and op.name != "nd.dim_size"):
+    if op.name in _NEVER_FOLDED or op.regions or (not op.arity and op.name != "nd.dim_size"):
         return None
     literals = []
     for operand in operands_of(op):

@@ -26,7 +26,7 @@ from firebox.dialects.nd.base import Kind, NdOp
 from firebox.dialects.nd.value import Value
 from firebox.dialects.xdsl_compat import location_text, operands_of, ops_of
 from firebox.errors import CompilerError, FireboxError
-from firebox.lowering.joins import split_join
+from firebox.lowering.joins import split_constant, split_join
 from firebox.lowering.patterns import Rewriter
 from firebox.lowering.rewrite import functions_of, replace_op
 
@@ -77,8 +77,10 @@ def _split_joins(block: Block) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 _split_joins(inner)
-        if isinstance(op, NdOp) and (joined := split_join(op)) is not None:
-            replace_op(op, [joined.ssa])
+        if isinstance(op, NdOp):
+            found = split_constant(op) if op.name == "nd.constant" else split_join(op)
+            if found is not None:
+                replace_op(op, [found.ssa])
 
 
 def _decompose_block(block: Block, keep: Collection[str]) -> None:

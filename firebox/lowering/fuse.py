@@ -21,20 +21,22 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from firebox import dims
 from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.base import Kind, NdOp
+from firebox.dialects.nd.control import ControlOp
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.xdsl_compat import location_text
 from firebox.errors import UserError
 from firebox.lowering.access import (
     Index,
     formula_of,
+    is_join,
     is_movement,
+    is_taken_apart,
     loops,
     owner_op,
     reads_at,
@@ -43,7 +45,9 @@ from firebox.lowering.access import (
     through_movement,
 )
 from firebox.lowering.module import main_function
-from firebox.lowering.regroup import Group, Partition, regroup
+from firebox.lowering.ranges import prove_indices
+from firebox.lowering.regroup import CONTROL, MAX_MEMBERS, MAX_OPERANDS, Group, Partition, regroup
+from firebox.lowering.share import share_kernels
 
 REASONS = {
     "kind": "the producer is a kernel of another kind that takes no such op into its loops",
@@ -54,11 +58,10 @@ REASONS = {
     "benefit": "only results of reductions would be combined, and one kernel would have to wait for the other",
     "size": "the kernel would become too large",
 }
-MAX_MEMBERS = 64
-MAX_OPERANDS = 40
 MAX_FREE_CHAIN = 4
 SMALL_INPUT = 1 << 16
 _MIN_ROWS = 32
+_OWN_KINDS = {Kind.CONTRACT: "contract", Kind.SCAN: "scan", Kind.REGION: CONTROL}
 _SMALL = 1 << 15
 _UNKNOWN_EXTENT = 256
 
@@ -70,10 +73,21 @@ def fuse(module: ModuleOp, splits: bool = False, alignment: int = 1) -> None:
         splits: kernels of the target split reductions, so that those to few results cost no parallelism.
         alignment: bytes at whose multiples a buffer of a kernel must begin.
     """
-    function = main_function(module)
-    partition = _Fuser(function.body.block, splits, alignment)
+    block = main_function(module).body.block
+    prove_indices(block)
+    _fuse_block(block, splits, alignment)
+
+
+def _fuse_block(block: Block, splits: bool, alignment: int) -> None:
+    """Group the ops of a block, and those of the blocks of control flow in it."""
+    for op in block.ops:
+        if isinstance(op, ControlOp):
+            for inner in op.blocks:
+                _fuse_block(inner, splits, alignment)
+    partition = _Fuser(block, splits, alignment)
     partition.run()
     regroup(partition)
+    share_kernels(block, alignment)
 
 
 class _Fuser(Partition):
@@ -87,9 +101,7 @@ class _Fuser(Partition):
 
     def run(self) -> None:
         """Put every op that is computed on its own into a group."""
-        for op in list(self.block.ops):
-            if isinstance(op, ReturnOp):
-                continue
+        for op in list(self.block.ops)[:-1]:
             if not isinstance(op, NdOp) or isinstance(op, GroupOp):
                 error = UserError("cannot be grouped", op=op.name, expected="ops of the nd dialect without groups")
                 raise error.at(location_text(op.location))
@@ -108,7 +120,7 @@ class _Fuser(Partition):
         operands = [owner_op(o) for o in op._operands]
         if all(owner is not None and owner in self.free for owner in operands) and not self._reads(op):
             return True
-        if is_movement(op) or _is_join(op) or self._chain(op) > MAX_FREE_CHAIN:
+        if is_movement(op) or is_join(op) or is_taken_apart(op) or self._chain(op) > MAX_FREE_CHAIN:
             return False
         return self._shrinks(op)
 
@@ -131,7 +143,7 @@ class _Fuser(Partition):
 
     def _place(self, op: NdOp) -> None:
         if op.kind not in (Kind.MAP, Kind.REDUCE):
-            self._start(op, {Kind.CONTRACT: "contract", Kind.SCAN: "scan"}.get(op.kind, "opaque"))
+            self._start(op, _OWN_KINDS.get(op.kind, "opaque"))
             return
         producers = self._producers(op)
         borders: dict[Group, str] = {}
@@ -328,11 +340,6 @@ class _Check:
         if not self.recompute or owner.kind is not Kind.MAP:
             return False
         return all(self.readable(v, i, False) for v, i, _ in reads_at(owner, at))
-
-
-def _is_join(op: NdOp) -> bool:
-    """Each element is looked for in several places: joined arrays, which in joined arrays would multiply the search."""
-    return sum(bool(read.guards) for read in formula_of(op).reads) > 1
 
 
 def _preference(group: Group) -> tuple[bool, bool, int, int]:

@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from firebox import dims
 from firebox.dialects.nd.aval import Aval, aval_of
 from firebox.dialects.nd.base import Kind, NdOp
+from firebox.dialects.nd.control import CondOp, ControlOp, ScanOp, WhileOp
 from firebox.dialects.nd.params import DIMS
 from firebox.dialects.nd.transform import GradOp, JvpOp, VmapOp, YieldOp
 from firebox.dialects.xdsl_compat import location_text, operands_of, ops_of
@@ -109,6 +110,8 @@ def _evaluate(op: Operation, operands: list[Array], env: Env, dim_values: Mappin
         return _vmap(op, operands, env, dim_values)
     if isinstance(op, GradOp | JvpOp):
         raise CompilerError("interpret the whole function, so that it can be expanded", op=op.name)
+    if isinstance(op, ControlOp):
+        return _control(op, operands, dim_values)
     if op.kind is Kind.REGION:
         results = _run(op.regions[0].block, operands, env, dim_values)
         return results[: len(op.results)]
@@ -142,3 +145,33 @@ def _vmap(op: VmapOp, operands: list[Array], env: Env, dim_values: Mapping[str, 
 
 def _empty(aval: Aval, dim_values: Mapping[str, int]) -> Array:
     return np.zeros([dims.evaluate(d, dim_values) for d in aval.shape], aval.dtype.numpy)
+
+
+# ---- control flow ------------------------------------------------------------------------------------------------
+
+
+def _control(op: ControlOp, operands: list[Array], dim_values: Mapping[str, int]) -> list[Array]:
+    blocks = op.blocks
+    if isinstance(op, CondOp):
+        return _run(blocks[0] if operands[0] else blocks[1], operands[1:], {}, dim_values)
+    carry = op.values["carry"]
+    carried, others = operands[:carry], operands[carry:]
+    if isinstance(op, ScanOp):
+        return _scan(op, carried, others, dim_values)
+    assert isinstance(op, WhileOp)
+    while _run(blocks[0], [*carried, *others], {}, dim_values)[0]:
+        carried = _run(blocks[1], [*carried, *others], {}, dim_values)
+    return carried
+
+
+def _scan(op: ScanOp, carried: list[Array], others: list[Array], dim_values: Mapping[str, int]) -> list[Array]:
+    params = concrete_params(op, dim_values)
+    (length,) = params["length"]
+    slices, others = others[: params["slices"]], others[params["slices"] :]
+    stacks = [_empty(aval, dim_values) for aval in op.avals[params["carry"] :]]
+    for k in reversed(range(length)) if params["reverse"] else range(length):
+        results = _run(op.blocks[0], [*carried, *(x[k] for x in slices), *others], {}, dim_values)
+        carried = results[: params["carry"]]
+        for stack, row in zip(stacks, results[params["carry"] :], strict=True):
+            stack[k] = row
+    return [*carried, *stacks]

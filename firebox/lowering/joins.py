@@ -1,12 +1,19 @@
-"""Joins of many arrays (`nd.concat`), as `decompose` writes them.
+"""Joins of many arrays (`nd.concat`) and large constants, as `decompose` writes them.
 
 One kernel would look for each element in every part, and could not take so many operands. Parts that follow each other
 in memory are packed: a part that a kernel computes is written straight to its place, others are copied there. Where
 they do not, as along a later axis or with symbolic dims, a few at a time are joined, then the results.
+
+A constant of many different elements is packed from short ones, which a formula spells out. Programs that are traced
+have none, as arrays that a function closes over are inputs; rules of custom ops and IR that is written may have some.
 """
+
+import numpy as np
 
 from firebox.dialects.nd.aval import Shape
 from firebox.dialects.nd.base import NdOp
+from firebox.dialects.nd.ops.create import MAX_INLINE
+from firebox.dialects.nd.params import Literal
 from firebox.dialects.nd.value import Value
 from firebox.lowering.patterns import Rewriter
 
@@ -24,7 +31,22 @@ def split_join(op: NdOp) -> Value | None:
     axis = op.values["axis"]
     shape = rewriter.aval.shape
     packed = _packed(parts, shape) if all(extent == 1 for extent in shape[:axis]) else None
-    return packed or _tree(parts, axis)
+    return _tree(parts, axis) if packed is None else packed
+
+
+def split_constant(op: NdOp) -> Value | None:
+    """A constant of more than `MAX_INLINE` elements that are not all the same, in parts; None for other ops."""
+    if op.name != "nd.constant":
+        return None
+    value = op.values["value"]
+    flat = value.array().reshape(-1)
+    if flat.size <= MAX_INLINE or value.data == value.data[: flat.itemsize] * flat.size:
+        return None
+    at = Rewriter(op).at
+    cuts = range(MAX_INLINE, flat.size, MAX_INLINE)
+    literals = [Literal.of(part) for part in np.split(flat, cuts)]
+    parts = [Value(at.insert(type(op), (), {"value": literal}).results[0], at) for literal in literals]
+    return _packed(parts, value.shape)
 
 
 def _packed(parts: list[Value], shape: Shape) -> Value | None:

@@ -8,6 +8,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation
 
 from firebox.dialects.nd.base import Kind, NdOp
+from firebox.dialects.nd.control import ControlOp
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.transform import YieldOp
 from firebox.dialects.xdsl_compat import location_text, ops_of
@@ -25,19 +26,22 @@ class Legal:
         kinds: kinds of nd ops outside of groups.
         transforms: whether transform region ops may stand there.
         groups: whether `nd.group` may stand there; it holds plain ops.
+        control: whether ops with control flow may stand there; they hold what may stand around them.
         dialects: other dialects.
     """
 
     kinds: frozenset[Kind]
     transforms: bool = False
     groups: bool = False
+    control: bool = True
     dialects: frozenset[str] = frozenset()
 
 
 _EXPANDED = Legal(_PLAIN | {Kind.COMPOSITE})
 _PRIMITIVE = Legal(_PLAIN)
 _GROUPED = Legal(frozenset((Kind.RESHAPE,)), groups=True)
-_KERNELS = Legal(frozenset(), dialects=frozenset(("arith", "func", "kernel", "math", "memref", "scf", "vector")))
+_IN_KERNELS = frozenset(("arith", "func", "kernel", "math", "memref", "scf", "vector"))
+_KERNELS = Legal(frozenset(), control=False, dialects=_IN_KERNELS)
 
 STAGES: dict[str, Legal] = {
     "trace": Legal(_PLAIN | {Kind.COMPOSITE}, transforms=True),
@@ -87,8 +91,8 @@ def _check_block(block: Block, stage: str, legal: Legal, keep: Collection[str]) 
 
 def _text(legal: Legal) -> str:
     kinds = sorted(k.value for k in legal.kinds)
-    more = ["transforms"] * legal.transforms + ["nd.group"] * legal.groups + sorted(legal.dialects)
-    return ", ".join([*(f"kind {k}" for k in kinds), *more])
+    more = ["transforms"] * legal.transforms + ["nd.group"] * legal.groups + ["control flow"] * legal.control
+    return ", ".join([*(f"kind {k}" for k in kinds), *more, *sorted(legal.dialects)])
 
 
 def _inside(op: Operation, legal: Legal, keep: Collection[str]) -> Legal | None:
@@ -100,5 +104,5 @@ def _inside(op: Operation, legal: Legal, keep: Collection[str]) -> Legal | None:
     if not isinstance(op, NdOp):
         return legal if op.dialect_name() in legal.dialects else None
     if op.kind is Kind.REGION:
-        return legal if legal.transforms else None
+        return legal if legal.transforms or (legal.control and isinstance(op, ControlOp)) else None
     return legal if op.kind in legal.kinds or op.name in keep else None

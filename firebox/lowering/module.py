@@ -1,8 +1,13 @@
-"""Access to the one function of a program module."""
+"""Access to the one function of a program module, and to its groups."""
+
+from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block
 
+from firebox.dialects.nd.control import ControlOp
+from firebox.dialects.nd.group import GroupOp
 from firebox.errors import UserError
 
 
@@ -18,3 +23,13 @@ def main_function(module: ModuleOp) -> FuncOp:
                 raise UserError("no straight line", op="@main", expected="one block", found=f"{len(op.body.blocks)}")
             return op
     raise UserError("the module has no function @main", op="module")
+
+
+def groups_in(block: Block) -> Iterator[GroupOp]:
+    """The groups of a block and of the blocks of control flow in it, in order."""
+    for op in block.ops:
+        if isinstance(op, GroupOp):
+            yield op
+        elif isinstance(op, ControlOp):
+            for inner in op.blocks:
+                yield from groups_in(inner)

@@ -5,20 +5,21 @@ time less buffers made); ties go to the original order. Labels are ``kind_number
 label become one kernel.
 """
 
+import heapq
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.base import Kind, NdOp
-from firebox.dialects.nd.group import GroupOp
+from firebox.dialects.nd.control import ControlOp
 from firebox.dialects.nd.params import TEXT
 from firebox.lowering.access import owner_op
-from firebox.lowering.module import main_function
+from firebox.lowering.module import groups_in, main_function
+from firebox.lowering.structure import structure
 
 _UNKNOWN_BYTES = 1 << 16
 
@@ -32,46 +33,79 @@ def order(module: ModuleOp) -> None:
 
 def _label(block: Block) -> None:
     labels: dict[tuple[object, ...], str] = {}
-    for op in block.ops:
-        if isinstance(op, GroupOp):
-            key = structure(op)
-            if key not in labels:
-                labels[key] = f"{op.group}_{len(labels)}"
-            op.attributes["label"] = TEXT.encode(labels[key])
-
-
-def structure(group: GroupOp) -> tuple[object, ...]:
-    """What makes two groups one kernel: types, ops, parameters and wiring, not names or source lines."""
-    numbers: dict[SSAValue, int] = {v: k for k, v in enumerate(group.block.args)}
-    ops: list[object] = []
-    for op in group.block.ops:
-        attributes = tuple(sorted(((n, a) for n, a in op.attributes.items() if n != "recompute"), key=lambda p: p[0]))
-        ops.append((op.name, tuple(numbers[o] for o in op._operands), attributes, tuple(r.type for r in op.results)))
-        for result in op.results:
-            numbers[result] = len(numbers)
-    schedule = group.attributes.get("schedule")
-    return (group.group, group.domain, group.axes, schedule, tuple(a.type for a in group.block.args), *ops)
+    for op in groups_in(block):
+        key = structure(op)
+        if key not in labels:
+            labels[key] = f"{op.group}_{len(labels)}"
+        op.attributes["label"] = TEXT.encode(labels[key])
 
 
 def _sort(block: Block) -> None:
-    ops = [op for op in block.ops if not isinstance(op, ReturnOp)]
+    ops = list(block.ops)[:-1]
+    for op in ops:
+        if isinstance(op, ControlOp):
+            for inner in op.blocks:
+                _sort(inner)
     terminator = block.last_op
     assert terminator is not None
-    readers = _reader_counts(ops, terminator)
-    here: set[object] = set(ops)
-    missing = {op: {o for v in op._operands if (o := v.owner) in here} for op in ops}
-    waiting = list(ops)
-    while waiting:
-        ready = [op for op in waiting if not missing[op]]
-        chosen = max(ready, key=lambda op: _freed(op, readers))
-        waiting.remove(chosen)
-        for value in chosen._operands:
-            root = _root(value)
-            readers[root] = readers.get(root, 0) - 1
-        for op in waiting:
-            missing[op].discard(chosen)
-        chosen.detach()
-        block.insert_op_before(chosen, terminator)
+    for op in _Sorter(ops, terminator).sorted():
+        block.insert_op_before(block.detach_op(op), terminator)
+
+
+class _Sorter:
+    """The state of one sort: a heap of the ops that are ready, with a new entry whenever what an op frees grows."""
+
+    def __init__(self, ops: list[Operation], terminator: Operation) -> None:
+        self.ops = ops
+        self.position = {op: k for k, op in enumerate(ops)}
+        self.readers = _reader_counts(ops, terminator)
+        self.missing = {op: {o for v in op._operands if (o := v.owner) in self.position} for op in ops}
+        self.reading: dict[SSAValue, list[Operation]] = {}
+        self.most: dict[SSAValue, int] = {}
+        for op in ops:
+            for root, count in _root_counts(op).items():
+                self.reading.setdefault(root, []).append(op)
+                self.most[root] = max(self.most.get(root, 0), count)
+        self.heap: list[tuple[int, int]] = []
+        self.done: set[Operation] = set()
+
+    def sorted(self) -> list[Operation]:
+        """Again and again the op that frees most, the first of equal ones."""
+        for op in self.ops:
+            self._push(op)
+        found: list[Operation] = []
+        while len(found) < len(self.ops):
+            op = self.ops[heapq.heappop(self.heap)[1]]
+            if op not in self.done:
+                self.done.add(op)
+                found.append(op)
+                self._advance(op)
+        return found
+
+    def _push(self, op: Operation) -> None:
+        if not self.missing[op] and op not in self.done:
+            heapq.heappush(self.heap, (-_freed(op, self.readers), self.position[op]))
+
+    def _advance(self, chosen: Operation) -> None:
+        """Let go of what the op has read; enter what may run now, and those that free more now."""
+        for root, count in _root_counts(chosen).items():
+            self.readers[root] -= count
+            if self.readers[root] <= self.most[root]:
+                for op in self.reading[root]:
+                    self._push(op)
+        for user in {use.operation for result in chosen.results for use in result.uses}:
+            if user in self.missing:
+                self.missing[user].discard(chosen)
+                self._push(user)
+
+
+def _root_counts(op: Operation) -> dict[SSAValue, int]:
+    """How often the op reads each buffer."""
+    counts: dict[SSAValue, int] = {}
+    for value in op._operands:
+        root = _root(value)
+        counts[root] = counts.get(root, 0) + 1
+    return counts
 
 
 def _reader_counts(ops: list[Operation], terminator: Operation) -> dict[SSAValue, int]:
@@ -99,11 +133,7 @@ def _freed(op: Operation, readers: dict[SSAValue, int]) -> int:
     if isinstance(op, NdOp) and op.kind is Kind.RESHAPE:
         return 1 << 40  # a view costs nothing: place it where it can be placed first
     made = sum(_bytes(r) for r in op.results)
-    roots: dict[SSAValue, int] = {}
-    for value in op._operands:
-        root = _root(value)
-        roots[root] = roots.get(root, 0) + 1
-    dying = (r for r, n in roots.items() if readers.get(r, 0) == n and not _is_argument(r))
+    dying = (r for r, n in _root_counts(op).items() if readers.get(r, 0) == n and not _is_argument(r))
     return sum(_bytes(r) for r in dying) - made
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -21,7 +21,7 @@ from firebox.dialects.nd.group import GroupOp
 from firebox.dims import DimLike
 from firebox.errors import UserError
 from firebox.lowering import legal
-from firebox.lowering.bufferize import DEVICE_ALIGNMENT, bufferize
+from firebox.lowering.bufferize import bufferize
 from firebox.lowering.canonicalize import canonicalize
 from firebox.lowering.checkpoint import checkpoint
 from firebox.lowering.decompose import decompose
@@ -35,12 +35,14 @@ from firebox.lowering.guards import collect_guards, op_table
 from firebox.lowering.layout import layout
 from firebox.lowering.llvm.emit import emit_kernels
 from firebox.lowering.llvm.plan import emit_plan
-from firebox.lowering.module import main_function
+from firebox.lowering.module import groups_in, main_function
 from firebox.lowering.opencl.emit import emit_source
 from firebox.lowering.opencl.plan import emit_plan as emit_opencl_plan
 from firebox.lowering.options import Options
 from firebox.lowering.order import order
 from firebox.lowering.schedule import schedule
+from firebox.lowering.slim import slim
+from firebox.lowering.stores import DEVICE_ALIGNMENT
 from firebox.runtime.opencl_target import AnyTarget, OpenClTarget
 from firebox.runtime.program import Guard, KernelInfo, Program
 from firebox.signature import TensorSpec
@@ -165,6 +167,8 @@ class _State:
     def _fuse(self, module: ModuleOp) -> None:
         device = self.target.kind == "opencl"
         fuse(module, splits=device, alignment=DEVICE_ALIGNMENT if device else 1)
+        if device:
+            slim(module)
 
     def _schedule(self, module: ModuleOp) -> None:
         schedule(module, self.target)
@@ -175,12 +179,14 @@ class _State:
     def _generate(self, module: ModuleOp) -> None:
         """Replace @main by the kernels, one per label."""
         function = main_function(module)
-        for op in list(function.body.block.ops):
-            if isinstance(op, GroupOp) and op.label not in self.kernels and op.schedule.template != HOST:
+        for op in groups_in(function.body.block):
+            if op.label not in self.kernels and op.schedule.template != HOST:
                 template = template_named(op.schedule.template)
                 made = template.generate(op, op.schedule, self.target, self.dim_order, self.op_ids)
                 self.kernels[op.label] = made
-                self.infos += [_info(op, main.sym_name.data) for main in made.mains]
+                for main in made.mains:
+                    main.attributes["kernel.about"] = _about(op)
+                    self.infos.append(_info(op, main.sym_name.data))
         module.body.block.detach_op(function)
         function.erase(safe_erase=False)
         for kernels in self.kernels.values():
@@ -259,6 +265,14 @@ def _info(group: GroupOp, name: str) -> KernelInfo:
     first: Operation | None = group.block.first_op
     where = location_text(group.members[0]) if first is not None else ""
     return KernelInfo(name, group.group, tuple(op.name for op in group.members), where)
+
+
+def _about(group: GroupOp) -> ArrayAttr[StringAttr]:
+    """What a kernel computes, for those who read it: its ops in order, and the source lines that they are of."""
+    names = ", ".join(op.name.partition(".")[2] for op in group.members)
+    places = dict.fromkeys(location_text(op).rpartition("/")[2] for op in group.members)
+    lines = ", ".join(place for place in places if place)
+    return ArrayAttr([StringAttr(text) for text in (names, lines) if text])
 
 
 def _program_op(module: ModuleOp) -> plan.ProgramOp:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from firebox import dims
 from firebox.dialects import plan
@@ -55,6 +55,14 @@ class PlanWriter(ABC):
     def fill(self, op: plan.FillOp) -> None:
         """Write the zeroing of a buffer."""
 
+    @abstractmethod
+    def flag(self, place: str) -> str:
+        """Write what waits for a byte and reads it; returns an i1."""
+
+    @abstractmethod
+    def loop_check(self, op: plan.WhileOp) -> None:
+        """Write what ends the program before a step of a loop that a fault may keep from ending."""
+
     def load_dims(self) -> None:
         """Write what reads the values of the symbolic dims."""
         assert isinstance(self.program.dims, ArrayAttr)
@@ -64,11 +72,15 @@ class PlanWriter(ABC):
 
     def steps(self) -> None:
         """Write every step of the program."""
-        for op in self.program.body.block.ops:
-            self._step(op)
+        self._steps(self.program.body.block)
         self.out.line("ret void")
 
-    def _step(self, op: Operation) -> None:
+    def _steps(self, block: Block) -> None:
+        for op in block.ops:
+            self.step(op)
+
+    def step(self, op: Operation) -> None:
+        """Write one step."""
         if isinstance(op, plan.InputOp):
             self.places[op.buffer] = self.argument("%args", op.integer("index"))
         elif isinstance(op, plan.OutputOp):
@@ -83,8 +95,66 @@ class PlanWriter(ABC):
             self.copy(op)
         elif isinstance(op, plan.FillOp):
             self.fill(op)
+        else:
+            self._branch(op)
+
+    def _branch(self, op: Operation) -> None:
+        if isinstance(op, plan.ForOp):
+            self._for(op)
+        elif isinstance(op, plan.WhileOp):
+            self._while(op)
+        elif isinstance(op, plan.IfOp):
+            self._if(op)
         elif not isinstance(op, plan.EndOp):
             raise CompilerError("not a step of a plan", op=op.name)
+
+    # ---- control flow --------------------------------------------------------------------------------------------
+
+    def scope(self, block: Block) -> None:
+        """Write the steps of a region; what is computed in it is not known after it."""
+        known = dict(self._known)
+        self._steps(block)
+        self._known = known
+
+    def _for(self, op: plan.ForOp) -> None:
+        out = self.out
+        count = self.expression(op.dim("count"))
+        head, body, end = (out.new_label(n) for n in ("for", "step", "end"))
+        counter = self._counter(op.counter, head)
+        more = out.op(f"icmp slt i64 {self.names[op.counter]}, {count}")
+        out.branch_if(more, body, end)
+        out.block(body)
+        self.scope(op.body.block)
+        counter.close(head)
+        out.block(end)
+
+    def _while(self, op: plan.WhileOp) -> None:
+        out = self.out
+        head, body, end = (out.new_label(n) for n in ("while", "step", "end"))
+        counter = self._counter(op.counter, head)
+        self.scope(op.condition.block)
+        self.loop_check(op)
+        out.branch_if(self.flag(self.places[op.flag]), body, end)
+        out.block(body)
+        self.scope(op.body.block)
+        counter.close(head)
+        out.block(end)
+
+    def _if(self, op: plan.IfOp) -> None:
+        out = self.out
+        then, otherwise, end = (out.new_label(n) for n in ("then", "else", "end"))
+        out.branch_if(self.flag(self.places[op.flag]), then, otherwise)
+        for label, region in ((then, op.then), (otherwise, op.otherwise)):
+            out.block(label)
+            self.scope(region.block)
+            out.branch(end)
+        out.block(end)
+
+    def _counter(self, name: str, head: str) -> "_Counter":
+        """Begin a loop at a label; the name stands for the number of the step."""
+        counter = _Counter(self.out, head)
+        self.names[name] = counter.value
+        return counter
 
     def argument(self, table: str, index: int) -> str:
         """The place of an input or output."""
@@ -92,7 +162,7 @@ class PlanWriter(ABC):
 
     def count(self, kind: type[Operation]) -> int:
         """How many steps of a kind the program has."""
-        return sum(isinstance(op, kind) for op in self.program.body.block.ops)
+        return sum(isinstance(op, kind) for op in self.program.body.walk())
 
     def slot(self, type_: str, base: str, index: int) -> str:
         """Load from a table of 8-byte slots."""
@@ -144,3 +214,22 @@ class PlanWriter(ABC):
         less = self.out.op(f"icmp slt i64 {a}, {b}")
         first, second = (a, b) if call.function == "min" else (b, a)
         return self.out.op(f"select i1 {less}, i64 {first}, i64 {second}")
+
+
+class _Counter:
+    """The number of a loop's step: 0, 1, ... in the block that is begun here."""
+
+    def __init__(self, out: Text, head: str) -> None:
+        self.out = out
+        self.value = out.fresh()
+        self._before = out.label
+        out.branch(head)
+        out.block(head)
+        self._place = out.reserve()
+
+    def close(self, head: str) -> None:
+        """The end of a step: begin the next one."""
+        following = self.out.op(f"add nuw nsw i64 {self.value}, 1")
+        pairs = f"[ 0, %{self._before} ], [ {following}, %{self.out.label} ]"
+        self.out.fill(self._place, [f"{self.value} = phi i64 {pairs}"])
+        self.out.branch(head)

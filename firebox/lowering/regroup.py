@@ -12,10 +12,14 @@ from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.ops.movement import Reshape
 from firebox.dialects.nd.ops.pieces import View
 from firebox.dialects.nd.transform import YieldOp
-from firebox.lowering.access import Index, formula_of, is_movement, owner_op, part_offset
+from firebox.lowering.access import Index, formula_of, is_movement, is_taken_apart, owner_op, part_offset
 
-_MANY_PARTS = 8
-"""As many kernels to compile cost more than one more pass over memory."""
+CONTROL = "control"
+"""Kind of what is no group: an op with control flow, which stands among the groups as it is."""
+MAX_MEMBERS = 64
+"""Ops in a group at most."""
+MAX_OPERANDS = 40
+"""Values that a group reads at most."""
 
 
 @dataclass(eq=False)
@@ -115,6 +119,9 @@ class Regrouper:
         return bits
 
     def _emit(self, group: Group) -> None:
+        if group.kind == CONTROL:
+            self._keep(group.members[0])
+            return
         inside = _Region(self, group)
         for member in group.members:
             inside.copy(member)
@@ -123,6 +130,21 @@ class Regrouper:
         for value, result in zip(outputs, op.results, strict=True):
             result.name_hint = value.name_hint
             self.memory[value] = result
+
+    def _keep(self, op: NdOp) -> None:
+        """An op with control flow, on values in memory."""
+        operands = [self._in_memory(v) for v in op._operands]
+        new = type(op).create(
+            operands=operands,
+            result_types=[r.type for r in op.results],
+            attributes=op.attributes,
+            regions=[op.detach_region(0) for _ in list(op.regions)],
+            location=op.location,
+        )
+        self.block.insert_op_before(new, self.terminator)
+        for old, result in zip(op.results, new.results, strict=True):
+            result.name_hint = old.name_hint
+            self.memory[old] = result
 
     def _used_outside(self, value: SSAValue, group: Group) -> bool:
         """Some use, through movement or free ops, is not in the group."""
@@ -173,14 +195,12 @@ class Regrouper:
             return False
         if owner.kind is Kind.RESHAPE:
             return self._is_kept(owner._operands[0])
-        return self.is_part(owner) or self._is_taken_apart(owner)
+        return self.is_part(owner) or self._is_moved_whole(owner)
 
-    def _is_taken_apart(self, op: NdOp) -> bool:
-        """So many parts are taken of something moved in memory that it is better moved as a whole once."""
-        if not is_movement(op) or any(source not in self.memory for source in self.partition.sources(op.results[0])):
-            return False
-        parts = [use.operation for use in op.results[0].uses if isinstance(use.operation, NdOp)]
-        return sum(part_offset(part) is not None for part in parts) >= _MANY_PARTS
+    def _is_moved_whole(self, op: NdOp) -> bool:
+        """Something in memory is moved, and taken apart then."""
+        sources = self.partition.sources(op.results[0])
+        return is_movement(op) and is_taken_apart(op) and all(source in self.memory for source in sources)
 
     def _part(self, op: NdOp) -> SSAValue:
         source, offset, shape = op.operand_avals[0], part_offset(op), op.avals[0].shape

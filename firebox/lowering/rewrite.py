@@ -1,6 +1,7 @@
 """Small moves that passes share: inline a region, move ops, make zeros, erase dead ops. All keep source locations."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
@@ -10,12 +11,15 @@ from xdsl.traits import IsTerminator, Pure
 
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import NdOp, lookup
+from firebox.dialects.nd.control import ControlOp
 from firebox.dialects.nd.params import Literal
 from firebox.dialects.nd.transform import yield_values, yielded
 from firebox.dialects.nd.value import Inserter, Value
 from firebox.dialects.xdsl_compat import is_used, operands_of, ops_of
 from firebox.dtypes import DType
 from firebox.errors import CompilerError
+
+AnyControl = TypeVar("AnyControl", bound=ControlOp)
 
 RECOMPUTE = "recompute"
 """Attribute of ops that a derivative computes again; ops with different ids are never merged."""
@@ -78,6 +82,22 @@ def inline_region(op: Operation) -> None:
     """Replace an op by the ops of its first region, whose block takes the operands and yields at least the results."""
     values = inline_before(op.regions[0].block, operands_of(op), op)
     replace_op(op, values[: len(op.results)])
+
+
+def copy_ops(source: Block, values: Sequence[SSAValue], put: Callable[[Operation], object]) -> list[SSAValue]:
+    """Put copies of a block's ops somewhere, with values in place of its arguments; what the block yields of them."""
+    mapping: dict[SSAValue, SSAValue] = dict(zip(source.args, values, strict=True))
+    for op in body_ops(source):
+        put(op.clone(mapping))
+    return [mapping.get(v, v) for v in yielded(source)]
+
+
+def remade(op: AnyControl, operands: Sequence[SSAValue], params: dict[str, Any], blocks: Sequence[Block]) -> AnyControl:
+    """A detached op in place of one with control flow, with its location and its ``recompute`` mark."""
+    new = type(op).build_region_op(operands, params, blocks, op.location)
+    if RECOMPUTE in op.attributes:
+        new.attributes[RECOMPUTE] = op.attributes[RECOMPUTE]
+    return new
 
 
 class Held:

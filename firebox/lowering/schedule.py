@@ -6,18 +6,17 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule, ScheduleAttr
 from firebox.lowering.generate.templates import template_of
-from firebox.lowering.module import main_function
+from firebox.lowering.module import groups_in, main_function
 from firebox.runtime.opencl_target import AnyTarget, parse_target
 
 
 def schedule(module: ModuleOp, target: AnyTarget) -> None:
     """Attach a `ScheduleAttr` named ``schedule`` to every group that has none yet; in place."""
     made: dict[str, Schedule] = {}
-    for op in main_function(module).body.block.ops:
-        if isinstance(op, GroupOp) and "schedule" not in op.attributes:
+    for op in groups_in(main_function(module).body.block):
+        if "schedule" not in op.attributes:
             if op.label not in made:
                 made[op.label] = template_of(op, target.kind).schedule(op, target)
             op.attributes["schedule"] = ScheduleAttr(made[op.label])

@@ -18,7 +18,7 @@ from firebox.runtime.opencl_errors import SUCCESS, call_error
 
 _NVIDIA = "libnvidia-opencl.so.1"
 _VENDORS = "OCL_ICD_VENDORS"
-_VENDOR_PATHS = (_VENDORS, "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")
+_VENDOR_PATHS = (_VENDORS, "OPENCL_VENDOR_PATH")
 _DEFAULT_VENDORS = Path("/etc/OpenCL/vendors")
 ICD_HINT = (
     "install the driver of a device: apt install pocl-opencl-icd for CPUs, the vendor's driver for GPUs; "

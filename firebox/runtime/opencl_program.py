@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import re
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,8 @@ _BINARY_SIZES = 0x1165  # CL_PROGRAM_BINARY_SIZES
 _BINARIES = 0x1166  # CL_PROGRAM_BINARIES
 _BUILD_LOG = 0x1183  # CL_PROGRAM_BUILD_LOG
 _LOG_LINES = 20
+_COMMENT = re.compile(r" *//[^\"\n]*$", re.MULTILINE)
+"""Comments as they stand in our sources; what has quotes may be assembly."""
 
 
 class DeviceProgram:
@@ -66,8 +69,8 @@ class ProgramBuilder:
         self._options = options
 
     def key(self, source: str) -> str:
-        """What the binary of a source is kept under."""
-        return content_key("opencl", *self._identity, self._options, source)
+        """What the binary of a source is kept under; comments, which name the user's lines, change nothing."""
+        return content_key("opencl", *self._identity, self._options, _COMMENT.sub("", source))
 
     def build(self, source: str, names: Sequence[str]) -> DeviceProgram:
         """The kernels of a source.

@@ -194,7 +194,9 @@ def test_settings_of_processes() -> None:
     for settings, message in (
         (
             {"FIREBOX_DEVICE": "tpu"},
-            "DeviceError: device: no such device\n  expected: cpu, opencl:0, opencl:1, ... or interpret\n  found:    tpu",
+            "DeviceError: device: no such device\n"
+            "  expected: cpu, opencl:0, opencl:1, ... or interpret\n"
+            "  found:    tpu",
         ),
         ({"FIREBOX_NUM_THREADS": "many"}, "UserError: FIREBOX_NUM_THREADS: not a number"),
         ({"FIREBOX_CACHE_DIR": "~no-such-user/x"}, "UserError: FIREBOX_CACHE_DIR: no such home directory"),

@@ -146,7 +146,11 @@ def test_numbers(run: Run, value: str, code: int, message: str) -> None:
         (["--expected", "nowhere.npy"], 1, "nowhere.npy: No such file or directory"),
         (["--expected", "text.npy"], 3, "text.npy: not a NumPy array file"),
         (["--threads", "100000"], 1, "threads: cannot use that many threads"),
-        (["--device", "tpu"], 1, "device: no such device\n  expected: cpu, opencl:0, opencl:1, ... or interpret\n  found:    tpu"),
+        (
+            ["--device", "tpu"],
+            1,
+            "device: no such device\n  expected: cpu, opencl:0, opencl:1, ... or interpret\n  found:    tpu",
+        ),
     ],
 )
 def test_options(run: Run, options: list[str], code: int, message: str) -> None:

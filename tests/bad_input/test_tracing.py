@@ -23,7 +23,8 @@ READ = (
     "its numbers are known only when the compiled program runs"
 )
 READ_HINT = (
-    "hint:     return it from the function; to choose by a traced condition use fb.where; to print it, return it"
+    "hint:     return it from the function; to choose by a traced condition use fb.where or fb.cond, "
+    "to repeat by one fb.while_loop; to print it, return it"
 )
 
 

@@ -156,7 +156,9 @@ def test_verifiers_say_what_is_wrong() -> None:
         lambda b: made(ops.ViewOp, [b.buffers[0], b.begin], [xdsl_compat.memref_type(F32)])
     )
     assert "positive code, found 0" in complaint(
-        lambda b: made(ops.FailOp, [b.status, *[b.const(0, dtypes.i64)] * 2], [], code=number(0, 64), op_id=number(1, 64))
+        lambda b: made(
+            ops.FailOp, [b.status, *[b.const(0, dtypes.i64)] * 2], [], code=number(0, 64), op_id=number(1, 64)
+        )
     )
     assert "have different lanes" in complaint(
         lambda b: made(

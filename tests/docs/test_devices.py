@@ -71,3 +71,15 @@ def test_an_artifact_for_several_devices(gpu: fb.Device, tmp_path: Path) -> None
     here = fb.runtime.load(path)(x)
     there = fb.runtime.load(path, device="opencl:0")(x)
     np.testing.assert_allclose(there, here, rtol=1e-5)
+
+
+def test_profile(gpu: fb.Device) -> None:
+    if gpu.target.kind != "opencl":
+        pytest.skip("no OpenCL device")
+    x, w = fb.ones(16, 8, device=gpu), fb.ones(8, 4, device=gpu)
+    with fb.profile(gpu) as found:
+        y = fb.softmax(x @ w, -1)
+    assert y.sum().item() == 16
+    print(found)  # a line for each kernel, slowest first: time, launches, name, ops
+    ops = [op for kernel in found.slowest() if kernel.info for op in kernel.info.ops]
+    assert "nd.contract" in ops and "nd.exp" in ops

@@ -109,7 +109,8 @@ def test_one_artifact_for_several_targets(tmp_path: Path) -> None:
     artifact.write(tmp_path / "a.fbox")
     model = load(tmp_path / "a.fbox")
     np.testing.assert_allclose(model(X, W), (X + W) ** 2, rtol=1e-6)
-    assert model.build.target.missing_on_host() == ()
+    target = model.build.target
+    assert isinstance(target, Target) and target.missing_on_host() == ()
 
 
 def test_targets_in_every_form() -> None:

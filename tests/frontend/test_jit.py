@@ -413,7 +413,9 @@ def test_a_fault_in_a_step_that_replaces_cells_leaves_them_as_they_were() -> Non
 
 
 @pytest.mark.parametrize(
-    "read", [lambda x: x.item(), lambda x: x.numpy(), float, int, lambda x: x.tolist(), np.asarray], ids=str
+    "read",
+    [lambda x: x.item(), lambda x: x.numpy(), float, int, lambda x: x.tolist(), np.asarray],
+    ids=["item", "numpy", "float", "int", "tolist", "asarray"],
 )
 def test_reading_a_traced_value_is_an_error(read: Any) -> None:
     @fb.jit

@@ -78,6 +78,14 @@ def test_elements_turn_and_repeat() -> None:
         fb.repeat_interleave(T, [1, 2], 1)
 
 
+def test_grids_of_indices() -> None:
+    same(fb.tril_indices(3, -1, 4), list(np.tril_indices(3, -1, 4)))
+    same(fb.triu_indices(3, 1), list(np.triu_indices(3, 1)))
+    found = fb.cartesian_prod(fb.tensor([1, 2]), fb.tensor([5, 6, 7]))
+    same(found, np.array([[a, b] for a in (1, 2) for b in (5, 6, 7)]))
+    np.testing.assert_allclose(fb.logspace(0, 2, 5, dtype="f64").numpy(), np.logspace(0, 2, 5))
+
+
 def test_windows_slide() -> None:
     view = np.lib.stride_tricks.sliding_window_view(X, 2, 2)[:, :, ::2]
     same(fb.windows(T, 2, 2, 2), view)

@@ -56,6 +56,15 @@ def test_kth_and_top() -> None:
         fb.kthvalue(fb.tensor(X), 6)
 
 
+def test_extremes_come_with_their_indices() -> None:
+    values, indices = fb.max_with_indices(fb.tensor(X), 0)
+    close(values, X.max(0))
+    np.testing.assert_array_equal(indices.numpy(), X.argmax(0))
+    values, indices = fb.tensor(X).min_with_indices(1, True)
+    close(values, X.min(1, keepdims=True))
+    check_gradient(lambda x: fb.max_with_indices(x)[0], X)
+
+
 def test_the_most_frequent() -> None:
     x = np.array([[1, 2, 2, 3, 3], [5, 4, 5, 5, 4]])
     values, counts = fb.mode(fb.tensor(x))

@@ -66,6 +66,15 @@ def test_running_values() -> None:
         fb.cumulative_sum(fb.tensor(X))
 
 
+def test_linear_recurrences() -> None:
+    decay = RNG.uniform(-0.9, 0.9, X.shape)
+    expected = X.copy()
+    for t in range(1, X.shape[1]):
+        expected[:, t] += decay[:, t] * expected[:, t - 1]
+    close(fb.linear_scan(fb.tensor(decay), fb.tensor(X)), expected)
+    check_gradient(lambda d, x: fb.linear_scan(d, x, 1, reverse=True), decay, X)
+
+
 def test_differences_and_integrals() -> None:
     for n in (0, 1, 2, 5):
         close(fb.diff(fb.tensor(X), n), np.diff(X, n))

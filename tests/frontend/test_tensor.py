@@ -347,7 +347,8 @@ def test_functions_of_the_package() -> None:
     same(fb.where(x > 1, x, 0.0), np.where(a > 1, a, np.float32(0)))
     same(fb.sum(x, 0), a.sum(0))
     same(fb.concat([x, x], 1), np.concatenate([a, a], 1))
-    same(fb.take(x, [1, 0], 1), a[:, [1, 0]])
+    picks: Any = [1, 0]
+    same(fb.take(x, picks, 1), a[:, [1, 0]])
     same(fb.power(2.0, fb.tensor([1.0, 3.0])), np.array([2, 8], np.float32))
 
 

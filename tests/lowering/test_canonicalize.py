@@ -394,3 +394,9 @@ def test_windows_without_overlap_fold_by_moving() -> None:
     names = [op.name for op in main_function(module).body.block.ops]
     assert names == ["nd.transpose", "nd.reshape", "func.return"]
     np.testing.assert_array_equal(interpret(main_function(module), [x])[0], expected[0])
+
+
+def test_a_part_of_a_broadcast_array_keeps_its_rank() -> None:
+    """The bounds of a slice belong to the shape that was broadcast to, also where they begin at 0."""
+    program = module(lambda x: x.broadcast_to((2, 3)).slice((0, 0), (1, 3)) * 2.0, f64(3))
+    check_pass(canonicalize, program, [np.array([1.0, 2.0, 3.0])])

@@ -43,7 +43,7 @@ def test_after_fuse_there_are_groups_and_views() -> None:
     check(VIEW, "fuse")
     ops(PLAIN, "exp")[0].location = file_location("model.py", 9)
     with pytest.raises(
-        CompilerError, match=r"nd.exp: may not stand after fuse\n.*nd.group\n.*\n  at:       model.py:9"
+        CompilerError, match=r"nd.exp: may not stand after fuse\n.*nd.group, control flow\n.*\n  at:       model.py:9"
     ):
         check(PLAIN, "fuse")
 

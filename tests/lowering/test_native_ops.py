@@ -1,9 +1,11 @@
-"""Every op of the registry, compiled for this machine, against its own `evaluate`; a new op needs no line here.
+"""Every op of the registry, compiled for each device, against its own `evaluate`; a new op needs no line here.
 
-One module per op holds all of its samples; two more hold some of them lengthened: over a symbolic leading dim that is
-no multiple of a vector, and over a static one that is. Integers and bools are equal, floats as close as `allowed` says.
+One module per op and device holds its samples, and some of them lengthened: over a symbolic leading dim that is no
+multiple of a vector, and over a static one that is. Integers and bools are equal, floats as close as `allowed` says.
 """
 
+import zlib
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -22,8 +24,9 @@ from firebox.dialects.nd.value import block_of
 from firebox.dims import DimLike, dim
 from firebox.dtypes import DType, as_dtype
 from firebox.errors import FireboxError
+from firebox.runtime.device import Device
 from tests.op_checks import Op, avals_of, plain_ops, samples
-from tests.programs import program, run_native
+from tests.programs import CASES, program, run_native
 
 OPS = plain_ops()
 ULPS = {dtypes.f16: 1.0, dtypes.bf16: 1.0, dtypes.f32: 3.0, dtypes.f64: 3.0}
@@ -31,6 +34,10 @@ ULPS = {dtypes.f16: 1.0, dtypes.bf16: 1.0, dtypes.f32: 3.0, dtypes.f64: 3.0}
 SYMBOLIC_TYPES = (dtypes.f64, dtypes.f32, dtypes.bf16, dtypes.i32, dtypes.u8, dtypes.bool_)
 """Element types of the longer cases, by the first operand: one of each size and kind."""
 STATIC_TYPES = (dtypes.f32, dtypes.i16)
+LENGTH, WHOLE_VECTORS = 151, 192
+
+Long = tuple[Sample, list[Aval]]
+"""A case, and the types of its operands in the program."""
 
 
 def module_of(op: Op, cases: list[Sample], avals: list[list[Aval]]) -> ModuleOp:
@@ -47,9 +54,12 @@ def module_of(op: Op, cases: list[Sample], avals: list[list[Aval]]) -> ModuleOp:
     return ModuleOp([FuncOp("main", types, Region(block))])
 
 
-def check(op: Op, cases: list[Sample], avals: list[list[Aval]], dim_values: dict[str, int]) -> None:
+def check(op: Op, chosen: Sequence[Long], device: Device, size: int = 0) -> None:
+    """Run the cases in one program, in which every symbolic dim has the same size."""
+    cases, avals = [case for case, _ in chosen], [group for _, group in chosen]
     arrays = [a for case in cases for a in case.arrays]
-    found = iter(run_native(module_of(op, cases, avals), arrays, dim_values))
+    names = dims.names(*(d for group in avals for a in group for d in a.shape))
+    found = iter(run_native(module_of(op, cases, avals), arrays, dict.fromkeys(names, size), device=device))
     for number, case in enumerate(cases):
         expected = op.evaluate_all(case.arrays, case.params)
         for e, limit in zip(expected, allowed(op, case, expected), strict=True):
@@ -107,15 +117,32 @@ def ulp(size: Array, like: Array) -> Array:
     return np.asarray(np.ldexp(1.0, (np.maximum(exponent, lowest) - digits).astype(int)))
 
 
+def some(op: Op, cases: list[Long], most: int) -> list[Long]:
+    """Up to that many cases, spread over element types and parameters; always the same ones, others for each op."""
+    order = np.random.default_rng(zlib.crc32(op.name.encode())).permutation(len(cases))
+    seen: Counter[tuple[DType, ...]] = Counter()
+    turns: list[tuple[int, int, int]] = []
+    for number in order:
+        types = tuple(aval.dtype for aval in cases[number][1])
+        turns.append((seen[types], len(turns), int(number)))
+        seen[types] += 1
+    return [cases[number] for number in sorted(number for _, _, number in sorted(turns)[:most])]
+
+
 @pytest.mark.parametrize("name", OPS)
-def test_samples(name: str) -> None:
-    cases = samples(OPS[name])
-    check(OPS[name], cases, [avals_of(c.arrays) for c in cases], {})
+def test_samples(name: str, each_device: Device) -> None:
+    op = OPS[name]
+    kinds = [
+        [(c, avals_of(c.arrays)) for c in samples(op)],
+        long_cases(op, SYMBOLIC_TYPES, LENGTH, True),
+        long_cases(op, STATIC_TYPES, WHOLE_VECTORS, False),
+    ]
+    if each_device.target.kind == "opencl":
+        kinds = [some(op, cases, most) for cases, most in zip(kinds, CASES, strict=True)]
+    check(op, [case for cases in kinds for case in cases], each_device, LENGTH)
 
 
 # ---- longer than a vector ----------------------------------------------------------------------------------------
-
-Long = tuple[Sample, list[Aval]]
 
 
 def lengthened(op: Op, case: Sample, length: int, lead: DimLike) -> Long | None:
@@ -158,32 +185,19 @@ def long_cases(op: Op, accepted: Collection[DType], length: int, symbolic: bool)
     return found
 
 
-@pytest.mark.parametrize("name", OPS)
-def test_symbolic_leading_dim(name: str) -> None:
-    found = long_cases(OPS[name], SYMBOLIC_TYPES, 151, True)
-    if found:
-        names = dims.names(*(d for _, avals in found for a in avals for d in a.shape))
-        check(OPS[name], [c for c, _ in found], [a for _, a in found], dict.fromkeys(names, 151))
-
-
-@pytest.mark.parametrize("name", OPS)
-def test_whole_vectors(name: str) -> None:
-    found = long_cases(OPS[name], STATIC_TYPES, 192, False)
-    if found:
-        check(OPS[name], [c for c, _ in found], [a for _, a in found], {})
-
-
-def test_dims_that_no_shape_names() -> None:
+def test_dims_that_no_shape_names(each_device: Device) -> None:
     """A kernel is given the dims that its ops' parameters need, though none of its buffers has them."""
     module = program(lambda x, y: x * x.size_of(y.shape[0]), "f32[3]", "f32[2 * c]")
     arrays = [np.ones(3, np.float32), np.ones(10, np.float32)]
-    np.testing.assert_array_equal(run_native(module, arrays, {"c": 5})[0], np.full(3, 10, np.float32))
+    found = run_native(module, arrays, {"c": 5}, device=each_device)[0]
+    np.testing.assert_array_equal(found, np.full(3, 10, np.float32))
     sizes: dict[str, Any] = {"spec": "m k, k n -> m n", "sizes": (2, 3, 4)}
     module = program(
         lambda x, w, y: x.one("contract", x, w, **sizes) * x.size_of(y.shape[0]), "f32[2, 3]", "f32[3, 4]", "f32[c]"
     )
     arrays = [np.ones((2, 3), np.float32), np.ones((3, 4), np.float32), np.ones(5, np.float32)]
-    np.testing.assert_array_equal(run_native(module, arrays, {"c": 5})[0], np.full((2, 4), 15, np.float32))
+    found = run_native(module, arrays, {"c": 5}, device=each_device)[0]
+    np.testing.assert_array_equal(found, np.full((2, 4), 15, np.float32))
 
 
 class Wrong(Tanh):
@@ -194,14 +208,14 @@ class Wrong(Tanh):
         return elementwise(avals, results[0].shape, lambda s, x: s.sigmoid(x))
 
 
-def test_a_planted_fault_is_seen() -> None:
+def test_a_planted_fault_is_seen(each_device: Device) -> None:
     case = Sample((np.linspace(-1.0, 1.0, 5),))
-    check(Tanh, [case], [avals_of(case.arrays)], {})
+    check(Tanh, [(case, avals_of(case.arrays))], each_device)
     with pytest.raises(AssertionError, match="more than allowed"):
-        check(Wrong, [case], [avals_of(case.arrays)], {})
+        check(Wrong, [(case, avals_of(case.arrays))], each_device)
 
 
 def test_most_ops_have_longer_cases() -> None:
     """The tests above do not pass for want of cases."""
-    count = sum(bool(long_cases(op, SYMBOLIC_TYPES, 151, True)) for op in OPS.values())
+    count = sum(bool(long_cases(op, SYMBOLIC_TYPES, LENGTH, True)) for op in OPS.values())
     assert count >= 0.8 * len(OPS)

@@ -8,9 +8,10 @@ from firebox.lowering.module import main_function
 from firebox.lowering.pipeline import PHASES, run_to
 from firebox.runtime.target import Target
 from tests.lowering.random_programs import random_program
-from tests.programs import program, run_native
+from tests.programs import DEVICES, device_named, program, run_native
 
 SPECS = ("f32[6, 5]", "f32[5]", "f32[6, 1]")
+RUNS = [(name, seed) for name in DEVICES for seed in range(30 if name == "cpu" else 6)]
 TENSOR_PHASES = PHASES[1 : PHASES.index("schedule") + 1]
 
 
@@ -18,13 +19,13 @@ def inputs(rng: np.random.Generator) -> list[np.ndarray]:
     return [rng.standard_normal(s).astype(np.float32) for s in ((6, 5), (5,), (6, 1))]
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_compiled_equals_interpreted(seed: int) -> None:
+@pytest.mark.parametrize(("device", "seed"), RUNS)
+def test_compiled_equals_interpreted(device: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     function = random_program(rng, int(rng.integers(3, 25)))
     arrays = inputs(rng)
     expected = interpret(main_function(program(function, *SPECS)), arrays)
-    found = run_native(program(function, *SPECS), arrays)
+    found = run_native(program(function, *SPECS), arrays, device=device_named(device))
     for e, f in zip(expected, found, strict=True):
         assert e.shape == f.shape
         np.testing.assert_allclose(f, e, rtol=2e-5, atol=2e-5)

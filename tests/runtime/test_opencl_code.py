@@ -135,6 +135,15 @@ def test_a_binary_is_built_once_and_found_again(cache_dir: Path, monkeypatch: py
     assert built_by(device, monkeypatch) == ["Source"]
 
 
+def test_comments_do_not_make_another_binary() -> None:
+    builder = opencl_device().backend._queue.builder  # type: ignore[attr-defined]
+    source = "// add\n// model.py:3\n__kernel void k() {\n    x = 1;  // model.py:3\n}"
+    assert builder.key(source) == builder.key(source.replace(":3", ":14"))
+    assert builder.key(source) != builder.key(source.replace("= 1", "= 2"))
+    assembly = 'asm volatile("mov %0, 1; // a" : "=r"(x));'
+    assert builder.key(assembly) != builder.key(assembly.replace("(x)", "(y)"))
+
+
 @pytest.mark.parametrize("content", [b"", b"not a binary", bytes(1000)])
 def test_a_refused_binary_is_built_anew(
     content: bytes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

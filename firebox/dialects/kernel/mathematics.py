@@ -55,6 +55,10 @@ class Mathematics(Control):
         """Cosine of an angle in radians."""
         return self.unary(math.CosOp, x, costly=True)
 
+    def tan(self, x: Val) -> Val:
+        """Tangent of an angle in radians."""
+        return self.unary(math.TanOp, x, costly=True)
+
     def sqrt(self, x: Val) -> Val:
         """Square root, correctly rounded; NaN below 0."""
         return self.unary(math.SqrtOp, x, costly=True)

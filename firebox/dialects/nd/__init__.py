@@ -2,7 +2,7 @@
 
 from xdsl.ir import Dialect
 
-from firebox.dialects.nd import group, ops, transform
+from firebox.dialects.nd import control, group, ops, transform
 from firebox.dialects.nd.array import ArrayLike
 from firebox.dialects.nd.aval import Aval, DimsAttr, Shape, aval_of, tensor_type
 from firebox.dialects.nd.base import Kind, NdOp, Sample, lookup, register, registered
@@ -37,6 +37,7 @@ __all__ = [
     "Shape",
     "Value",
     "aval_of",
+    "control",
     "group",
     "lookup",
     "ops",

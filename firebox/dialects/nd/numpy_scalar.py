@@ -45,6 +45,7 @@ _UNARY: dict[str, Callable[..., Any]] = {
     "rsqrt": Rsqrt.function,
     "sin": np.sin,
     "cos": np.cos,
+    "tan": np.tan,
     "tanh": np.tanh,
     "erf": Erf.function,
     "sigmoid": Sigmoid.function,

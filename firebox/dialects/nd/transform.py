@@ -154,7 +154,8 @@ def _list(avals: Sequence[Aval]) -> str:
     return f"({', '.join(map(str, avals))})"
 
 
-def _same(op: str, what: str, expected: Sequence[Aval], found: Sequence[Aval]) -> None:
+def check_same(op: str, what: str, expected: Sequence[Aval], found: Sequence[Aval]) -> None:
+    """Raises ShapeError unless the avals are the same."""
     if tuple(expected) != tuple(found):
         raise ShapeError(f"{what} do not fit", op=op, expected=_list(expected), found=_list(found))
 
@@ -195,10 +196,10 @@ class GradOp(RegionOp):
         (body,) = regions
         _count(cls.name, "operands", f"{wrt} values and {seeds} cotangents", len(avals), len(avals) == wrt + seeds)
         _count(cls.name, "yields", f"at least {seeds}", len(body.yields), len(body.yields) >= seeds >= 0)
-        _same(cls.name, "block arguments", avals[:wrt], body.args)
+        check_same(cls.name, "block arguments", avals[:wrt], body.args)
         _floats(cls.name, "input", avals[:wrt])
         _floats(cls.name, "output", body.yields[:seeds])
-        _same(cls.name, "cotangents", body.yields[:seeds], avals[wrt:])
+        check_same(cls.name, "cotangents", body.yields[:seeds], avals[wrt:])
         return (*avals[:wrt], *body.yields)
 
 
@@ -220,10 +221,10 @@ class JvpOp(RegionOp):
         (body,) = regions
         _count(cls.name, "operands", f"{wrt} primals and {wrt} tangents", len(avals), len(avals) == 2 * wrt)
         _count(cls.name, "yields", f"at least {seeds}", len(body.yields), len(body.yields) >= seeds >= 0)
-        _same(cls.name, "block arguments", avals[:wrt], body.args)
+        check_same(cls.name, "block arguments", avals[:wrt], body.args)
         _floats(cls.name, "input", avals[:wrt])
         _floats(cls.name, "output", body.yields[:seeds])
-        _same(cls.name, "tangents", avals[:wrt], avals[wrt:])
+        check_same(cls.name, "tangents", avals[:wrt], avals[wrt:])
         return (*body.yields, *body.yields[:seeds])
 
 
@@ -248,7 +249,7 @@ class VmapOp(RegionOp):
         wanted = len(body.yields)
         _count(cls.name, "out_axes", f"{wanted}, one for each yield", len(out_axes), len(out_axes) == wanted)
         slices = [_slice(cls.name, a, axis, sizes[0]) for a, axis in zip(avals, in_axes, strict=True)]
-        _same(cls.name, "block arguments", slices, body.args)
+        check_same(cls.name, "block arguments", slices, body.args)
         return tuple(_stack(cls.name, a, axis, sizes[0]) for a, axis in zip(body.yields, out_axes, strict=True))
 
 
@@ -284,7 +285,7 @@ class CheckpointOp(RegionOp):
 
     @classmethod
     def type_rule(cls, avals: Sequence[Aval], regions: Sequence[Signature], **params: Any) -> tuple[Aval, ...]:
-        _same(cls.name, "block arguments", avals, regions[0].args)
+        check_same(cls.name, "block arguments", avals, regions[0].args)
         return regions[0].yields
 
 
@@ -311,8 +312,8 @@ class CustomVjpOp(RegionOp):
         forward, backward = regions
         yields = len(forward.yields)
         _count(cls.name, "yields", f"at least {results}", yields, yields >= results >= 0)
-        _same(cls.name, "arguments of the forward region", avals, forward.args)
+        check_same(cls.name, "arguments of the forward region", avals, forward.args)
         values, residuals = forward.yields[:results], forward.yields[results:]
-        _same(cls.name, "arguments of the backward region", residuals + values, backward.args)
-        _same(cls.name, "cotangents yielded by the backward region", avals, backward.yields)
+        check_same(cls.name, "arguments of the backward region", residuals + values, backward.args)
+        check_same(cls.name, "cotangents yielded by the backward region", avals, backward.yields)
         return values

@@ -1,7 +1,7 @@
 """`Value`: an SSA value of nd IR with the operators of `ArrayLike`; writing an expression inserts its ops."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import UnknownLoc
@@ -11,6 +11,8 @@ from xdsl.rewriter import InsertPoint
 from firebox.dialects.nd.array import ArrayLike
 from firebox.dialects.nd.aval import Aval, aval_of, tensor_type
 from firebox.dialects.nd.base import NdOp
+
+AnyOp = TypeVar("AnyOp", bound=Operation)
 
 
 class Inserter:
@@ -38,6 +40,11 @@ class Inserter:
             self._builder.insert(found)
             self._known[key] = found
         return found
+
+    def put(self, op: AnyOp) -> AnyOp:
+        """Insert a finished op, such as one with regions."""
+        self._builder.insert(op)
+        return op
 
     def value(self, ssa: SSAValue) -> "Value":
         return Value(ssa, self)

@@ -1,4 +1,5 @@
-"""The `plan` dialect: a compiled program as the host runs it, a list of launches, copies and fills over buffers.
+"""The `plan` dialect: a compiled program as the host runs it, launches, copies and fills over buffers, in loops
+and branches.
 
 A buffer is an input, an output or a part of the arena, plus a byte offset. Sizes and counts are dim expressions.
 """
@@ -11,16 +12,19 @@ from firebox.dialects.plan.ops import (
     CopyOp,
     EndOp,
     FillOp,
+    ForOp,
+    IfOp,
     InputOp,
     LaunchOp,
     OutputOp,
     ProgramOp,
     ViewOp,
+    WhileOp,
 )
 
 PLAN = Dialect(
     "plan",
-    [ProgramOp, InputOp, OutputOp, AllocOp, ViewOp, LaunchOp, CopyOp, FillOp, EndOp],
+    [ProgramOp, InputOp, OutputOp, AllocOp, ViewOp, LaunchOp, CopyOp, FillOp, ForOp, WhileOp, IfOp, EndOp],
     [BufferType],
 )
 
@@ -31,9 +35,12 @@ __all__ = [
     "CopyOp",
     "EndOp",
     "FillOp",
+    "ForOp",
+    "IfOp",
     "InputOp",
     "LaunchOp",
     "OutputOp",
     "ProgramOp",
     "ViewOp",
+    "WhileOp",
 ]

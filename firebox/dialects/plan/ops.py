@@ -201,6 +201,69 @@ class FillOp(PlanOp):
         return cls.create(operands=[target], attributes={"bytes": size(bytes_)})
 
 
+class _LoopOp(PlanOp):
+    @property
+    def counter(self) -> str:
+        """The name that stands for the number of the step in dim expressions inside."""
+        attribute = self.attributes["counter"]
+        assert isinstance(attribute, StringAttr)
+        return attribute.data
+
+
+@irdl_op_definition
+class ForOp(_LoopOp):
+    """Run the steps of the region ``count`` times; ``counter`` names the number of the time in dims inside."""
+
+    name = "plan.for"
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+    assembly_format = "attr-dict-with-keyword $body"
+
+    @classmethod
+    def make(cls, counter: str, count: DimLike, body: Block) -> "ForOp":
+        attributes: dict[str, Attribute] = {"counter": StringAttr(counter), "count": size(count)}
+        return cls.create(attributes=attributes, regions=[Region(body)])
+
+
+@irdl_op_definition
+class WhileOp(_LoopOp):
+    """Run the first region's steps, which set a byte; while it is not 0 run the second's, and begin again.
+
+    Afterwards the first region's steps and the rest of the program may use ``counter``: how often the second has run.
+    """
+
+    name = "plan.while"
+    flag = operand_def(BufferType)
+    condition = region_def("single_block")
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+    assembly_format = "$flag attr-dict `:` type($flag) `while` $condition `do` $body"
+
+    @classmethod
+    def make(cls, flag: SSAValue, counter: str, condition: Block, body: Block) -> "WhileOp":
+        return cls.create(
+            operands=[flag],
+            attributes={"counter": StringAttr(counter)},
+            regions=[Region(condition), Region(body)],
+        )
+
+
+@irdl_op_definition
+class IfOp(PlanOp):
+    """Run the steps of the first region if a byte is not 0, else those of the second."""
+
+    name = "plan.if"
+    flag = operand_def(BufferType)
+    then = region_def("single_block")
+    otherwise = region_def("single_block")
+    traits = traits_def(NoTerminator())
+    assembly_format = "$flag attr-dict `:` type($flag) `then` $then `else` $otherwise"
+
+    @classmethod
+    def make(cls, flag: SSAValue, then: Block, otherwise: Block) -> "IfOp":
+        return cls.create(operands=[flag], regions=[Region(then), Region(otherwise)])
+
+
 @irdl_op_definition
 class EndOp(PlanOp):
     """Ends a plan."""

@@ -162,3 +162,18 @@ def sort_with_indices(x: A, axis: int = -1, descending: bool = False) -> tuple[A
     params = {"axis": normalize_axis(axis, x.rank), "descending": descending}
     values, indices = x.apply(lookup("nd.sort"), (x,), params)
     return values, indices
+
+
+def max_with_indices(x: A, axis: int = -1, keepdims: bool = False) -> tuple[A, A]:
+    """The largest element along an axis and its index (i64), the first of several; NaN wins. One gets the gradient."""
+    return _with_indices(x, x.argmax(axis, keepdims=True), axis, keepdims)
+
+
+def min_with_indices(x: A, axis: int = -1, keepdims: bool = False) -> tuple[A, A]:
+    """The smallest element along an axis and its index (i64), the first of several; NaN wins. One gets the gradient."""
+    return _with_indices(x, x.argmin(axis, keepdims=True), axis, keepdims)
+
+
+def _with_indices(x: A, index: A, axis: int, keepdims: bool) -> tuple[A, A]:
+    value = x.take_along_axis(index, axis)
+    return (value, index) if keepdims else (value.squeeze(axis), index.squeeze(axis))

@@ -164,12 +164,27 @@ def put_flat(x: A, place: A, values: Any, reduce: str, op: str) -> A:
         count = given.literal(1).broadcast_to(flat.shape).scatter_add(at, ones, 0)
         total = flat.scatter_add(at, given, 0)
         return (total / count if x.dtype.is_float else total // count).reshape(x.shape)
-    ordered, order = at.apply(lookup("nd.sort"), (at,), {"axis": 0, "descending": False})
+    if reduce in ("min", "max"):  # so that of equal positions the right value comes last
+        order = _sorted(given, descending=reduce == "min")[1]
+        at, given = at.take(order, 0), given.take(order, 0)
+    ordered, order = _sorted(at)
     chosen = given.take(order, 0)
     if reduce != "set":
-        combine = {"mul": _product, "min": _least, "max": _greatest}[reduce]
-        chosen = combine(_runs_combined(ordered, chosen, combine), flat.take(ordered, 0))
+        chosen = _products(ordered, chosen) if reduce == "mul" else chosen
+        chosen = _COMBINE[reduce](chosen, flat.take(ordered, 0))
     return _put_sorted(flat, ordered, chosen).reshape(x.shape)
+
+
+_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    "mul": lambda a, b: a * b,
+    "min": lambda a, b: a.minimum(b),
+    "max": lambda a, b: a.maximum(b),
+}
+
+
+def _sorted(x: A, descending: bool = False) -> tuple[A, A]:
+    values, order = x.apply(lookup("nd.sort"), (x,), {"axis": 0, "descending": descending})
+    return values, order
 
 
 def _as_values(x: A, values: Any) -> A:
@@ -177,26 +192,14 @@ def _as_values(x: A, values: Any) -> A:
     return lifted.astype(x.dtype)  # type: ignore[return-value]  # of x's own implementation
 
 
-def _product(a: A, b: A) -> A:
-    return a * b
-
-
-def _least(a: A, b: A) -> A:
-    return a.minimum(b)
-
-
-def _greatest(a: A, b: A) -> A:
-    return a.maximum(b)
-
-
-def _runs_combined(ordered: A, values: A, combine: Callable[[A, A], A]) -> A:
-    """Each value combined with all before it at the same position, in log2(values) steps over doubling distances."""
+def _products(ordered: A, values: A) -> A:
+    """Each value times all before it at the same position, in log2(values) steps over doubling distances."""
     count = static_size("scatter", values, 0)
     distance = 1
     while distance < count:
-        shifted = values.slice((0,), (count - distance,)).pad((distance,), (0,))
+        shifted = values.slice((0,), (count - distance,)).pad((distance,), (0,), 1)
         same = ordered.__eq__(ordered.slice((0,), (count - distance,)).pad((distance,), (0,), -1))
-        values = same.where(combine(values, same.where(shifted, values)), values)
+        values = same.where(values * shifted, values)
         distance *= 2
     return values
 

@@ -12,6 +12,7 @@ from firebox.frontend.functions.support import (
     A,
     arange_like,
     as_float,
+    promote,
     require_float,
     require_int,
     require_rank,
@@ -155,6 +156,19 @@ def logcumsumexp(x: A, axis: int = 0) -> A:
     """The logarithm of the running sum of exp(x), without overflow."""
     require_float("logcumsumexp", x)
     return x.one("logcumsumexp", x, axis=normalize_axis(axis, x.rank), reverse=False)
+
+
+def linear_scan(decay: A, x: A, axis: int = -1, reverse: bool = False) -> A:
+    """h[t] = decay[t] * h[t-1] + x[t] along an axis, from h = 0 on: the core of state-space layers.
+
+    Args:
+        reverse: run from the other end.
+
+    Raises:
+        ShapeError: operands of different shapes. DTypeError: not floats.
+    """
+    decay, x = promote("linear_scan", decay, x)
+    return x.one("linear_scan", decay, x, axis=normalize_axis(axis, x.rank), reverse=reverse)
 
 
 def cumulative_sum(x: A, axis: int | None = None, dtype: object = None, include_initial: bool = False) -> A:

@@ -21,6 +21,7 @@ from firebox.dtypes import bool_, i32, i64, u32, u64
 from firebox.lowering.access import Index, formula_of, op_env, owner_op, substitute, substitute_guard
 from firebox.lowering.generate.addressing import Addressing, Lane, linear, split, strides_of
 from firebox.lowering.guards import op_id
+from firebox.lowering.ranges import is_checked
 
 INDEX_FAULT = 1
 
@@ -106,7 +107,7 @@ class Body(Addressing):
         shape = op.operand_avals[read.operand].shape
         index = substitute(read.index, env)
         for position, expression in enumerate(read.index):
-            if _is_data(expression):
+            if _is_data(expression) and is_checked(op):
                 index = self._checked(op, index, position, shape)
         index = tuple(0 if extent == 1 else e for e, extent in zip(index, shape, strict=True))
         guards = tuple(substitute_guard(g, env) for g in read.guards if not _is_data(g.expression))

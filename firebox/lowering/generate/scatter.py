@@ -20,6 +20,7 @@ from firebox.dtypes import i64
 from firebox.lowering.generate.body import INDEX_FAULT
 from firebox.lowering.generate.frame import Frame, estimate, grain_of, three
 from firebox.lowering.generate.templates import Kernels, Launch
+from firebox.lowering.ranges import is_checked
 from firebox.runtime.target import Target
 
 MIN_COLUMNS = 64
@@ -109,7 +110,8 @@ class ScatterKernel:
 
     def _unit(self, unit: Val) -> None:
         k, number = self.k, self.body.expression
-        k.if_(k.eq(unit, 0), self._check)
+        if is_checked(self.frame.op):
+            k.if_(k.eq(unit, 0), self._check)
         outer, part, block = self.frame.split(unit, self.outer, self.parts, dims.ceildiv(self.inner, self.columns))
         rows = k.floordiv(k.add(number(self.size), self.parts - 1), self.parts)
         first = k.mul(part, rows)

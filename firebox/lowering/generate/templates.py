@@ -15,7 +15,6 @@ from firebox.dialects.nd.schedule import Schedule
 from firebox.dims import DimLike
 from firebox.errors import CompilerError
 
-
 AnySchedule = Callable[[GroupOp, Any], Schedule]
 Generate = Callable[[GroupOp, Schedule, Any, Sequence[str], dict[str, int]], "Kernels"]
 

@@ -63,9 +63,7 @@ class _Entry(PlanWriter):
 
     def __init__(self, program: plan.ProgramOp) -> None:
         super().__init__(program)
-        self.table = max(
-            (len(op.operands) for op in program.body.block.ops if isinstance(op, plan.LaunchOp)), default=0
-        )
+        self.table = max((len(op.operands) for op in program.body.walk() if isinstance(op, plan.LaunchOp)), default=0)
         self.helpers = False
         self.parallel = self.arena = ""
 
@@ -116,6 +114,13 @@ class _Entry(PlanWriter):
             f"call void {self.parallel}(ptr %env, ptr @{op.kernel}, ptr %table, ptr %dims, i64 {units}, i64 {grain}, "
             f"ptr {scratch}, i64 {self.expression(op.dim('scratch'))}, ptr %status)"
         )
+
+    def flag(self, place: str) -> str:
+        byte = self.out.op(f"load i8, ptr {place}, align 1")
+        return self.out.op(f"icmp ne i8 {byte}, 0")
+
+    def loop_check(self, op: plan.WhileOp) -> None:
+        self._end_on_fault()
 
     def _end_on_fault(self) -> None:
         out = self.out

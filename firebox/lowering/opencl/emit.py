@@ -1,9 +1,10 @@
 """Kernels to the text of one translation unit of OpenCL C 1.2."""
 
+import textwrap
 from collections.abc import Sequence
 
 from xdsl.dialects import func, memref, vector
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, StringAttr
 
 from firebox.dialects.kernel import ops as kernel
 from firebox.dialects.xdsl_compat import is_used
@@ -55,7 +56,15 @@ def _kernel(unit: UnitText, function: func.FuncOp) -> str:
     f.write_block(function.body.block)
     size = f"__attribute__((reqd_work_group_size({group.value.data}, 1, 1)))"
     lines = ",\n    ".join(parameters)
-    return f"__kernel {size}\nvoid {symbol}(\n    {lines}\n) {{\n{f.body()}\n}}"
+    return f"{_comment(function)}__kernel {size}\nvoid {symbol}(\n    {lines}\n) {{\n{f.body()}\n}}"
+
+
+def _comment(function: func.FuncOp) -> str:
+    """What the kernel computes, as lines of comment."""
+    about = function.attributes.get("kernel.about")
+    texts = [line.data for line in about.data if isinstance(line, StringAttr)] if isinstance(about, ArrayAttr) else []
+    lines = [line for said in texts for line in textwrap.wrap(said, 110)]
+    return "".join(f"// {line}\n" for line in lines if text.is_comment(line))
 
 
 def _parameters(f: FunctionText, function: func.FuncOp) -> list[str]:

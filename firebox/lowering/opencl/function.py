@@ -198,11 +198,12 @@ class FunctionText:
     def vector(self, ssa: Value) -> Expr:
         """The value as a name, so that its lanes can be named."""
         expr = self._values[id(ssa)]
-        if id(ssa) in self.constants:  # its other uses may stand in other blocks, where this name is not known
-            return self.named(self.type(ssa), expr)
-        if not expr.is_name:
-            expr = self._values[id(ssa)] = self.named(self.type(ssa), expr)
-        return expr
+        if expr.is_name:
+            return expr
+        name = self.named(self.type(ssa), expr)
+        if not expr.simple:  # of a simple one other uses may stand in other blocks, where this name is not known
+            self._values[id(ssa)] = name
+        return name
 
     def lane(self, ssa: Value, position: int) -> Expr:
         """One lane of a vector; an i1 as int."""
@@ -351,7 +352,7 @@ class FunctionText:
     def _comment(self, place: int, location: LocationAttr) -> None:
         """Append the source line to the first line of what comes from it."""
         source = location_text(location).rpartition("/")[2]  # without the folder: the same text wherever it is built
-        if source.isprintable() and source and "\\" not in source:  # a backslash could join lines
+        if source and text.is_comment(source):
             self.lines[place] += f"  // {source}"
 
 

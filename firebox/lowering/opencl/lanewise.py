@@ -25,12 +25,13 @@ Expansion = Callable[..., str]
 
 @dataclass
 class _Node:
-    """An operation whose operands are nodes or constants."""
+    """An operation whose operands are nodes or constants; ``named`` says that it becomes a variable in any case."""
 
     type: str
     write: Write
     operands: tuple[str, ...]
     uses: int = 0
+    named: bool = False
 
 
 @dataclass
@@ -50,6 +51,17 @@ class HelperText:
                 self.nodes[operand].uses += 1
         return name
 
+    def choice(self, type_: str, cond: str, a: str, b: str) -> str:
+        """One of two values.
+
+        Both are variables: of the operations within `c ? a : b` compilers make branches, behind which they also move
+        whatever only one side needs; work-items then wait for each other, and lanes are computed one after the other.
+        """
+        for operand in (a, b):
+            if operand in self.nodes:
+                self.nodes[operand].named = True
+        return self.node(type_, text.choice, cond, a, b)
+
     def constant(self, expr: Expr) -> str:
         """A constant or a parameter as an operand."""
         self.known[expr.text] = expr
@@ -65,7 +77,7 @@ class HelperText:
             expr = node.write(*(self.known[operand] for operand in node.operands))
             if name == result:
                 lines.append(f"return {expr.text};")
-            elif not expr.simple and (node.uses > 1 or len(expr.text) > _LONGEST_INLINE):
+            elif not expr.simple and (node.named or node.uses > 1 or len(expr.text) > _LONGEST_INLINE):
                 variable = f"v{len(lines) + 1}"
                 lines.append(f"const {node.type} {variable} = {expr.text};")
                 expr = text.name(variable)
@@ -152,7 +164,7 @@ class Lanewise(Base):
         return self._cond(lambda x, y: text.unary("!", text.binary(_OPPOSITES[order], x, y)), a, b)
 
     def select(self, cond: str, a: str, b: str) -> str:
-        return self._float(text.choice, cond, a, b)
+        return self.helper.choice(self.element, cond, a, b)
 
     # Integers
 
@@ -198,7 +210,7 @@ class Lanewise(Base):
         return self._cond(lambda x, y: text.binary(order, self._sign(x), self._sign(y)), a, b)
 
     def iselect(self, cond: str, a: str, b: str) -> str:
-        return self._int(text.choice, cond, a, b)
+        return self.helper.choice(self.unsigned, cond, a, b)
 
     # Conditions
 

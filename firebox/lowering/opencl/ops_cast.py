@@ -11,6 +11,7 @@ from firebox.dialects.xdsl_compat import operands_of
 from firebox.errors import CompilerError
 from firebox.lowering.opencl import narrow, text
 from firebox.lowering.opencl.function import LOWERINGS, FunctionText, Value, lowers
+from firebox.lowering.opencl.ops_arith import as_mask
 from firebox.lowering.opencl.text import FLOATS, Expr
 
 
@@ -59,7 +60,7 @@ def convert(f: FunctionText, source: Value, goal: str, signed: bool) -> Expr:
         return f.value(source)
     if goal == "i1":
         nonzero = text.binary("!=", f.value(source), f.literal(0, element, lanes))
-        return _as_mask(nonzero, element, lanes)
+        return as_mask(nonzero, element, lanes)
     if element == "i1":
         return _from_bool(f, source, goal, lanes)
     if element in FLOATS:
@@ -68,12 +69,6 @@ def convert(f: FunctionText, source: Value, goal: str, signed: bool) -> Expr:
     if goal in FLOATS:
         return _numeric(f, goal, lanes, x)
     return _resize(f, source, element, goal, lanes, signed)
-
-
-def _as_mask(compared: Expr, element: str, lanes: int) -> Expr:
-    if lanes == 1 or text.BYTES[element] == 4:
-        return compared
-    return text.call(f"convert_int{lanes}", compared)
 
 
 def _numeric(f: FunctionText, goal: str, lanes: int, x: Expr) -> Expr:

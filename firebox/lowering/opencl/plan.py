@@ -13,14 +13,15 @@ of the host then holds {4, number of the kernel or -1, OpenCL's code, 0 argument
 
 Behind the last kernel that may report a fault the entry asks for the status words, without waiting. It waits for them
 before the first kernel that overwrites an input (bufferize lets none overwrite one before that point), or at its end:
-the device works on meanwhile. With a fault the entry ends.
+the device works on meanwhile. With a fault the entry ends. The flag of a branch or of a loop is read, and waited for,
+where it is needed.
 """
 
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
 from firebox.dialects import plan
 from firebox.errors import CompilerError
@@ -197,6 +198,26 @@ good:
   ret i1 %fault
 }
 """
+_FLAG = """\
+define internal i1 @fb.flag(ptr %env, ptr %status, ptr %from, ptr %flag) nounwind noinline {
+entry:
+  %queue.p = getelementptr i64, ptr %env, i64 2
+  %queue = load i64, ptr %queue.p, align 8
+  %source = load i64, ptr %from, align 8
+  %from.p = getelementptr i64, ptr %from, i64 1
+  %at = load i64, ptr %from.p, align 8
+  %read.p = getelementptr i64, ptr %env, i64 9
+  %read = load ptr, ptr %read.p, align 8
+  %code = call i32 %read(i64 %queue, i64 %source, i32 1, i64 %at, i64 1, ptr %flag, i32 0, ptr null, ptr null)
+  %bad = icmp ne i32 %code, 0
+  br i1 %bad, label %fail, label %good
+fail:
+  %told = call i1 @fb.fail(ptr %status, i64 -1, i32 %code, i64 4)
+  ret i1 %told
+good:
+  ret i1 false
+}
+"""
 # A program that needs no workspace gets none, yet its entry computes places in it.
 _NOWHERE = "@fb.nowhere = internal constant [2 x i64] zeroinitializer, align 16"
 _HELPERS = {plan.LaunchOp: _LAUNCH, plan.CopyOp: _COPY, plan.FillOp: _FILL}
@@ -233,8 +254,9 @@ class _Entry(PlanWriter):
         return list(self.program.body.block.ops)
 
     def _may_fault(self, op: Operation) -> bool:
-        launches = (inner for inner in op.walk() if isinstance(inner, plan.LaunchOp))
-        return any("kernel.status" in self.kernels[inner.kernel].attributes for inner in launches)
+        names = (inner.kernel for inner in op.walk() if isinstance(inner, plan.LaunchOp))
+        kernels = (self.kernels[name] for name in names if name in self.kernels)
+        return any("kernel.status" in kernel.attributes for kernel in kernels)
 
     def steps(self) -> None:
         waiting = False
@@ -242,7 +264,7 @@ class _Entry(PlanWriter):
             if waiting and ("unless_fault" in op.attributes or isinstance(op, plan.EndOp)):
                 self._helper("@fb.answer(ptr %env, ptr %status, ptr %event)")
                 waiting = False
-            self._step(op)
+            self.step(op)
             if number == self.last_fault:
                 self._helper("@fb.ask(ptr %env, ptr %status, ptr %event)")
                 waiting = True
@@ -257,8 +279,12 @@ class _Entry(PlanWriter):
         head = f"define void @{self.program.entry.data}({PARAMETERS}) nounwind {{"
         table = f"  %table = alloca [{self.table} x ptr], align 16"
         own = f"  %own = alloca [{max(self.own, 1)} x [2 x i64]], align 16"
+        reads = self.count(plan.WhileOp) + self.count(plan.IfOp) > 0
         helpers = [text for kind, text in _HELPERS.items() if self.count(kind)]
         memory = [table, own]
+        if reads:
+            helpers.append(_FLAG)
+            memory.append("  %flag = alloca i8, align 1")
         if self.last_fault >= 0:
             helpers.append(_ASK)
             memory.append("  %event = alloca ptr, align 8")
@@ -335,6 +361,21 @@ class _Entry(PlanWriter):
     def fill(self, op: plan.FillOp) -> None:
         bytes_ = self.expression(op.dim("bytes"))
         self._helper(f"@fb.fill(ptr %env, ptr %status, ptr {self.places[op.target]}, i64 {bytes_})")
+
+    def scope(self, block: Block) -> None:
+        offsets = dict(self.offsets)
+        super().scope(block)
+        self.offsets = offsets
+
+    def flag(self, place: str) -> str:
+        self._helper(f"@fb.flag(ptr %env, ptr %status, ptr {place}, ptr %flag)")
+        byte = self.out.op("load i8, ptr %flag, align 1")
+        return self.out.op(f"icmp ne i8 {byte}, 0")
+
+    def loop_check(self, op: plan.WhileOp) -> None:
+        if self._may_fault(op):
+            self._helper("@fb.ask(ptr %env, ptr %status, ptr %event)")
+            self._helper("@fb.answer(ptr %env, ptr %status, ptr %event)")
 
     def _helper(self, call: str) -> None:
         """Call a helper, and end here if it fails."""

@@ -32,6 +32,11 @@ _LARGEST_DECIMAL = 99999
 _NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)?")
 
 
+def is_comment(line: str) -> bool:
+    """Whether a line may stand behind ``//``: a backslash could join it with the next."""
+    return line.isprintable() and "\\" not in line
+
+
 @dataclass(frozen=True, slots=True)
 class Expr:
     """An expression without side effects.
@@ -126,7 +131,7 @@ def float_literal(value: float, type_: str) -> Expr:
     elif math.isinf(value):
         text = "INFINITY" if value > 0 else "-INFINITY"
     elif type_ == "float":
-        text = f"{np.float32(value)}f"
+        text = str(np.float32(value)) + "f"
     else:
         text = repr(float(value))
     level = UNARY if text.startswith("-") else ATOM

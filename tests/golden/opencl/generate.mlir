@@ -5,7 +5,7 @@ builtin.module {
     plan.launch %0, %1 {kernel = @loops_0, count = #nd.dims<"150">, grain = 32 : i64, scratch = #nd.dims<"0">, at = #nd.dims<"0">} : !plan.buffer, !plan.buffer
     plan.end
   }
-  func.func @loops_0(%a0: memref<?xf32>, %a1: memref<?xf32>, %workspace: memref<?xi8>, %status: memref<?xi64>) attributes {kernel.abi = "opencl", kernel.dims = array<i64>, kernel.group = 32 : i64, kernel.narrow} {
+  func.func @loops_0(%a0: memref<?xf32>, %a1: memref<?xf32>, %workspace: memref<?xi8>, %status: memref<?xi64>) attributes {kernel.abi = "opencl", kernel.dims = array<i64>, kernel.group = 32 : i64, kernel.narrow, kernel.about = ["reduce_max, sub, exp, reduce_sum, div", "input.mlir:4"]} {
     %2 = arith.constant 300 : index
     %3 = kernel.id "group"
     %4 = arith.constant 0 : index

@@ -16,17 +16,19 @@ static float fb_max_f32(float a, float b) {
 static float fb_exp_f32(float x) {
     const float v1 = -104.0f > x ? -104.0f : x;
     const float v2 = 89.0f < v1 ? 89.0f : v1;
-    const float v3 = fma(v2, 1.4426950216293335f, 12582912.0f);
-    const float v4 = v3 - 12582912.0f;
+    const float v3 = fma(v2, 1.442695f, 1.2582912e+07f);
+    const float v4 = v3 - 1.2582912e+07f;
     const uint v5 = as_uint(v3) - 0x4b400000u;
-    const float v6 = fma(v4, 1.9046542121259336e-09f, fma(v4, -0.6931471824645996f, v2));
+    const float v6 = fma(v4, 1.9046542e-09f, fma(v4, -0.6931472f, v2));
     const float v7 = v6 * v6;
-    const float v8 = fma(fma(0.008369332179427147f, v6, 0.041669201105833054f), v7, fma(0.16666515171527863f, v6, 0.49999991059303284f));
+    const float v8 = fma(fma(0.008369332f, v6, 0.0416692f), v7, fma(0.16666515f, v6, 0.4999999f));
     const uint v9 = (uint)((int)v5 >> 1);
-    const float v10 = (fma(v6 * v6, fma(0.0013758685672655702f, v7 * v7, v8), v6) + 1.0f) * as_float((v9 + 127u) << 23);
+    const float v10 = (fma(v6 * v6, fma(0.0013758686f, v7 * v7, v8), v6) + 1.0f) * as_float((v9 + 127u) << 23);
     return v10 * as_float((v5 - v9 + 127u) << 23);
 }
 
+// reduce_max, sub, exp, reduce_sum, div
+// input.mlir:4
 __kernel __attribute__((reqd_work_group_size(32, 1, 1)))
 void loops_0(
     const __global uchar *a0_object, ulong a0_offset,

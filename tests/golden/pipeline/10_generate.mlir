@@ -11,7 +11,7 @@ builtin.module {
     plan.launch %5, %2 {kernel = @loops_2, count = #nd.dims<"1">, grain = 33 : i64, scratch = #nd.dims<"0">, at = #nd.dims<"128*b">} : !plan.buffer, !plan.buffer
     plan.end
   }
-  func.func @loops_0(%a0: memref<?xf32>, %a1: memref<?xf32>, %a2: memref<?xf32>, %a3: memref<?xf32>, %d0: index, %begin: index, %end: index, %scratch: memref<?xi8>, %status: memref<?xi64>) attributes {kernel.abi = "cpu", kernel.dims = array<i64: 0>} {
+  func.func @loops_0(%a0: memref<?xf32>, %a1: memref<?xf32>, %a2: memref<?xf32>, %a3: memref<?xf32>, %d0: index, %begin: index, %end: index, %scratch: memref<?xi8>, %status: memref<?xi64>) attributes {kernel.abi = "cpu", kernel.dims = array<i64: 0>, kernel.about = ["mul, reduce_max, sub, exp, reduce_sum, div, mul, reduce_sum, mul, sub, mul", "input.mlir:7, input.mlir:8, input.mlir:9"]} {
     %6 = arith.constant 1 : index
     %7 = arith.constant 0xff800000 : f32
     %8 = vector.broadcast %7 : f32 to vector<16xf32>
@@ -85,7 +85,7 @@ builtin.module {
     }
     func.return
   }
-  func.func @loops_1(%a0: memref<?xf32>, %a1: memref<?xf32>, %d0: index, %begin: index, %end: index, %scratch: memref<?xi8>, %status: memref<?xi64>) attributes {kernel.abi = "cpu", kernel.dims = array<i64: 0>} {
+  func.func @loops_1(%a0: memref<?xf32>, %a1: memref<?xf32>, %d0: index, %begin: index, %end: index, %scratch: memref<?xi8>, %status: memref<?xi64>) attributes {kernel.abi = "cpu", kernel.dims = array<i64: 0>, kernel.about = ["reduce_sum", "input.mlir:10"]} {
     %6 = arith.constant 1 : index
     %7 = arith.constant 0.000000e+00 : f32
     %8 = vector.broadcast %7 : f32 to vector<16xf32>
@@ -149,7 +149,7 @@ builtin.module {
     }
     func.return
   }
-  func.func @loops_2(%a0: memref<?xf32>, %a1: memref<?xf32>, %d0: index, %begin: index, %end: index, %scratch: memref<?xi8>, %status: memref<?xi64>) attributes {kernel.abi = "cpu", kernel.dims = array<i64: 0>} {
+  func.func @loops_2(%a0: memref<?xf32>, %a1: memref<?xf32>, %d0: index, %begin: index, %end: index, %scratch: memref<?xi8>, %status: memref<?xi64>) attributes {kernel.abi = "cpu", kernel.dims = array<i64: 0>, kernel.about = ["reduce_sum", "input.mlir:7"]} {
     %6 = arith.constant 1 : index
     %7 = arith.constant 16 : index
     %8 = arith.constant 64 : index

@@ -38,7 +38,7 @@ def values(spec: str, seed: int = 0, **dim_values: int) -> Array:
 
 def check(function: Function, *specs: str, tolerance: float = 2e-5, **dim_values: int) -> None:
     arrays = [values(spec, seed, **dim_values) for seed, spec in enumerate(specs)]
-    check_native(function, specs, arrays, rtol=tolerance, atol=tolerance, **dim_values)
+    check_native(function, specs, arrays, tolerance, tolerance, None, "cpu", **dim_values)
 
 
 def shapes(spec: str, m: int, k: int, n: int, dtype: str = "f32") -> list[str]:

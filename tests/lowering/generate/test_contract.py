@@ -239,3 +239,28 @@ def test_the_inner_loop_keeps_its_sums_in_registers(spec: str, target: str) -> N
     assert hot.count("vfmadd") >= 8
     loop = hot[: hot.index("\tj")]  # up to the first jump: one turn
     assert not re.findall(r"\(%rsp\).*%[xyz]mm|%[xyz]mm.*\(%rsp\)", loop)
+
+
+# ---- long epilogues ----------------------------------------------------------------------------------------------
+
+
+def gated(spec: str) -> Any:
+    """A product followed by maps that are too long to be written out for every vector."""
+
+    def build(a: Any, b: Any) -> Any:
+        y = of(spec)(a, b) * 0.1
+        return y.tanh() * y.sigmoid() + (y * y).sin(), y.exp()
+
+    return build
+
+
+@pytest.mark.parametrize("size", [*SIZES, (48, 64, 48), (33, 40, 16), (2, 30, 5)], ids=str)
+@pytest.mark.parametrize("spec", [NN, "m k, k n -> n m"])
+def test_long_epilogues(spec: str, size: tuple[int, int, int]) -> None:
+    check(gated(spec), *shapes(spec, *size))
+
+
+def test_a_long_epilogue_is_written_once_for_a_tile() -> None:
+    """Not for each of the 16 vectors of a tile."""
+    text = lower(program(gated(NN), *shapes(NN, 64, 64, 128)), Target.parse("x86-64-v3")).text
+    assert text.count("@llvm.copysign") <= 4

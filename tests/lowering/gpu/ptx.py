@@ -13,8 +13,8 @@ _OPERAND = re.compile(r'"[^"]*"\(')
 _HELPERS = r"""
 #define PTX_ARRAYS __local uchar *ptx_base; __local uint ptx_addresses[1024]; __local uint ptx_fragments[6 * 1024];
 #define PTX_BASE(o, p) { ptx_base = (__local uchar *)(p); o = 0; }
-#define PTX_COPY(t, s, n) { if ((n) != 0) *(__local uint4 *)(ptx_base + (t)) = *(__global const uint4 *)(s); \
-  else *(__local uint4 *)(ptx_base + (t)) = (uint4)(0); }
+#define PTX_COPY(t, s, n, w) { __local uint4 *ptx_to = (__local uint4 *)(ptx_base + (t)); \
+  if ((w) != 0) { if ((n) != 0) *ptx_to = *(__global const uint4 *)(s); else *ptx_to = (uint4)(0); } }
 #define PTX_ROW(i, r) (ptx_base + ptx_addresses[(get_local_id(0) & ~31) + 8 * (i) + (r)])
 #define PTX_PAIR(i) (*(__local uint *)(PTX_ROW(i, (get_local_id(0) & 31) / 4) + (get_local_id(0) & 3) * 4))
 #define PTX_ELEMENT(i, r) (*(__local ushort *)(PTX_ROW(i, r) + (get_local_id(0) & 31) / 4 * 2))
@@ -56,8 +56,8 @@ def _statement(match: "re.Match[str]") -> str:
         return f"{values[0]} = {values[1]};"
     if text.startswith("cvt.u32.u64"):
         return f"PTX_BASE({every})"
-    if text.startswith("cp.async.cg"):
-        return f"PTX_COPY({every if len(values) == 3 else every + ', 16'})"
+    if "cp.async.cg" in text:
+        return _copy(text, values)
     if text.startswith(("cp.async.commit_group", "cp.async.wait_group")):
         return ""
     if text.startswith("ldmatrix"):
@@ -65,6 +65,14 @@ def _statement(match: "re.Match[str]") -> str:
         return f"PTX_LOAD({every} + {offset}, {'PTX_TURNED' if '.trans' in text else 'PTX_PAIR'})"
     assert text.startswith("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"), text
     return f"PTX_MULTIPLY({every})"
+
+
+def _copy(text: str, values: list[str]) -> str:
+    """Of 16 bytes or zeros, where the last operand says so if there is a predicate."""
+    target, source = re.findall(r"\+(-?\d+)\]", text)
+    wanted = values[-1] if "@p" in text else "1"
+    size = values[2] if len(values) - ("@p" in text) == 3 else "16"
+    return f"PTX_COPY({values[0]} + {target}, {values[1]} + {source}, {size}, {wanted})"
 
 
 def _operands(text: str) -> list[str]:

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from firebox.dialects.nd.ops.contract import contract
+from firebox.dialects.nd.schedule import Schedule
+from firebox.errors import CompilerError
 from firebox.lowering.generate.gpu.contract import CONTRACT
 from firebox.lowering.opencl.emit import emit_source
 from firebox.runtime.opencl_target import OpenClTarget
@@ -39,6 +41,25 @@ def test_products(spec: str) -> None:
 def test_other_tiles(schedule: str) -> None:
     check(of(NN), *shapes(NN, 40, 136, 48, "bf16"), schedule=f"template=gpu-mma {schedule}", tolerance=1e-2)
     check(of(NT), *shapes(NT, 40, 136, 48, "bf16"), schedule=f"template=gpu-mma {schedule}", tolerance=1e-2)
+
+
+@pytest.mark.parametrize("spec", [NN, NT, TN, TT])
+@pytest.mark.parametrize("schedule", ["tile=32x32x64x32x16 group=64 stages=3", "tile=16x16x64x16x16 group=32 stages=2"])
+def test_whole_tiles(spec: str, schedule: str) -> None:
+    """Copies at constant distances, also where those are not whole periods of the permutation."""
+    check(of(spec), *shapes(spec, 32, 192, 32, "bf16"), schedule=f"template=gpu-mma {schedule}", tolerance=1e-2)
+
+
+def test_whole_tiles_in_parts() -> None:
+    schedule = "template=gpu-mma tile=32x32x32x16x16 group=128 stages=4 split=2"
+    check(of("b m k, b k n -> b m n"), "bf16[2, 32, 160]", "bf16[2, 160, 32]", schedule=schedule, tolerance=1e-2)
+
+
+def test_work_items_that_cannot_share_a_tile() -> None:
+    (group,) = launches.groups_of(program(of(NN), *shapes(NN, 64, 64, 64, "bf16")))
+    schedule = Schedule.parse("template=gpu-mma tile=16x16x32x16x16 group=96 stages=2")
+    with pytest.raises(CompilerError, match="share a tile"):
+        CONTRACT.generate(group, schedule, OpenClTarget.h200(), (), {})
 
 
 @pytest.mark.parametrize(
@@ -86,5 +107,6 @@ def test_instructions() -> None:
         assert schedule.template == "gpu-mma"
         source = emit_source(CONTRACT.generate(group, schedule, target, (), {}).mains, target)
         steps = schedule.tile[2] // 16
+        loads = steps + 1  # those of the first step also stand before the loop
         assert source.count("m16n8k16.row.col.f32.f16.f16.f32") == 4 * 8 * steps
-        assert source.count("ldmatrix") == 8 * steps and source.count(".trans") == turned * steps
+        assert source.count("ldmatrix") == 8 * loads and source.count(".trans") == turned * loads

@@ -79,6 +79,7 @@ REFERENCES: dict[str, Any] = {
     "erf": erf,
     "sin": np.sin,
     "cos": np.cos,
+    "tan": np.tan,
     "sigmoid": sigmoid,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),

@@ -23,6 +23,7 @@ from firebox.lowering.generate.frame import Frame, three
 from firebox.lowering.generate.gpu.frame import device_frame
 from firebox.lowering.generate.gpu.merge import Merger, Plan, Word, Words, items_for, power
 from firebox.lowering.generate.templates import Kernels, Launch, Template
+from firebox.lowering.ranges import is_checked
 from firebox.runtime.opencl_target import OpenClTarget
 
 ITEMS = 256
@@ -140,7 +141,8 @@ def checked_index(frame: Frame, position: Val) -> tuple[Val, Val]:
     index = k.cast(k.load(frame.operand(1), position), i64)
     inside = k.and_(k.ge(index, 0), k.lt(index, size))
     op_id = frame.body.op_id(frame.op)
-    k.if_(k.not_(inside), lambda: k.fail(INDEX_FAULT, op_id, index, size))
+    if is_checked(frame.op):
+        k.if_(k.not_(inside), lambda: k.fail(INDEX_FAULT, op_id, index, size))
     return index, inside
 
 
