@@ -4,12 +4,33 @@ Method: interpolation at Chebyshev nodes in 60-digit arithmetic, of as few terms
 a unit in the last place of the type. Needs mpmath, which Firebox itself does not use:
 
     python benchmarks/fit_special.py
+
+With `record`, writes exact values of the functions for the tests, tests/golden/math/special.csv, instead.
 """
 
+import random
 import struct
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
-from mpmath import besseli, chebyfit, digamma, erfc, erfinv, exp, linspace, log, loggamma, mp, mpf, pi, polyval, sqrt
+from mpmath import (
+    besseli,
+    chebyfit,
+    digamma,
+    erfc,
+    erfinv,
+    exp,
+    linspace,
+    log,
+    loggamma,
+    mp,
+    mpf,
+    pi,
+    polygamma,
+    polyval,
+    sqrt,
+)
 
 mp.dps = 60
 Function = Callable[[mpf], mpf]
@@ -62,6 +83,20 @@ GUESSES: dict[str, tuple[Function, mpf, mpf]] = {
     "ERFINV_FAR": (outer, mpf("2.2"), mpf("6.2")),
 }
 
+RECORDED: dict[str, tuple[Function, float, float, float]] = {
+    "erfc": (erfc, -3.0, 9.0, 25.0),
+    "erfinv": (erfinv, -1.0, 1.0, 0.0),
+    "lgamma": (lambda x: loggamma(x).real, 0.0, 16.0, 1e8),
+    "digamma": (digamma, 0.0, 16.0, 1e8),
+    "i0": (lambda x: besseli(0, x), -20.0, 20.0, 700.0),
+    "i0e": (lambda x: exp(-abs(x)) * besseli(0, x), -20.0, 20.0, 1e6),
+    "i1": (lambda x: besseli(1, x), -20.0, 20.0, 700.0),
+    "i1e": (lambda x: exp(-abs(x)) * besseli(1, x), -20.0, 20.0, 1e6),
+    "polygamma1": (lambda x: polygamma(1, x), 0.0, 30.0, 1e6),
+    "polygamma3": (lambda x: polygamma(3, x), 0.0, 30.0, 1e6),
+}
+"""Function, the common range of its arguments, and the largest of the wider range (0: those next to 1)."""
+
 
 def rounded(value: mpf, single: bool) -> float:
     """The nearest number of the type."""
@@ -88,6 +123,25 @@ def show(name: str, found: list[mpf], worst: mpf, single: bool) -> None:
     print(")")
 
 
+def arguments(low: float, high: float, largest: float) -> list[float]:
+    """Half of them numbers of f32: in the common range, small ones, and large ones or such that are close to 1."""
+    chosen = [random.uniform(low, high) for _ in range(60)]
+    chosen += [10.0 ** random.uniform(-12, 0) for _ in range(20)]
+    chosen += [1 - 10.0 ** random.uniform(-7 if k % 2 else -15, 0) for k in range(40)] if largest == 0 else []
+    chosen += [largest ** random.uniform(0.3, 1) for _ in range(20)] if largest else []
+    return [rounded(mpf(x), True) if k % 2 else x for k, x in enumerate(chosen)]
+
+
+def record() -> None:
+    """Write exact values."""
+    random.seed(0)
+    lines = ["function,x,value"]
+    for name, (f, *limits) in RECORDED.items():
+        lines += [f"{name},{x!r},{mp.nstr(f(mpf(x)), 25)}" for x in arguments(*limits) if abs(x) != 1]
+    path = Path(__file__).parents[1] / "tests" / "golden" / "math" / "special.csv"
+    path.write_text("\n".join(lines) + "\n")
+
+
 def main() -> None:
     """Print all tables."""
     for name, (f, low, high) in FITS.items():
@@ -99,4 +153,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    record() if sys.argv[1:] == ["record"] else main()

@@ -197,8 +197,9 @@ def standard_ops() -> list[str]:
 
 def template_rows() -> list[str]:
     """The table of templates as this package fills it."""
-    known = {key: t for key, t in templates._TEMPLATES.items() if "." not in key or key.startswith("nd.")}
-    return markdown(("group or op", "template"), ((f"`{key}`", f"`{known[key].name}`") for key in sorted(known)))
+    known = {key: t for key, t in templates._TEMPLATES.items() if "." not in key[1] or key[1].startswith("nd.")}
+    rows = ((kind, f"`{key}`", f"`{known[kind, key].name}`") for kind, key in sorted(known))
+    return markdown(("device", "group or op", "template"), rows)
 
 
 # ---- the pipeline ------------------------------------------------------------------------------------------------

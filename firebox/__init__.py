@@ -115,6 +115,10 @@ _BY_MODULE: dict[str, str] = {
         allclose argsort chunk clip concat embedding flip isclose narrow one_hot repeat
         roll sort split stack tile topk tril triu unbind where
     """,
+    "firebox.frontend.functions.special": """
+        betaln digamma entr erfc erfinv i0 i0e i1 i1e lgamma logit ndtr polygamma
+        xlog1py
+    """,
     "firebox.frontend.functions.statistics": """
         average count_nonzero cummax cummin cumulative_prod cumulative_sum diff histogram linear_scan
         logcumsumexp max_abs nanmax nanmean nanmin nanprod nanstd nansum nanvar ptp

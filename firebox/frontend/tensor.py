@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from firebox import dims, dtypes
-from firebox.dialects.nd.array import ArrayLike, Scalar
 from firebox.dialects.nd.aval import Aval, Shape
 from firebox.dialects.nd.base import NdOp, lookup
+from firebox.dialects.nd.operators import Operators, Scalar
 from firebox.dims import Dim
 from firebox.dtypes import DType, as_dtype, f32, result_type
 from firebox.errors import DTypeError, ShapeError, TraceError, UserError
@@ -44,11 +44,11 @@ class Tensor(Methods):
     def aval(self) -> Aval:
         return self._var.aval
 
-    def apply(self, op: type[NdOp], operands: Sequence[ArrayLike], params: dict[str, Any]) -> tuple[Self, ...]:
+    def apply(self, op: type[NdOp], operands: Sequence[Operators], params: dict[str, Any]) -> tuple[Self, ...]:
         results = record(op, [_var_of(o, self) for o in operands], params, self._var.device)
         return tuple([wrap(v) for v in results])  # type: ignore[misc]
 
-    def one(self, name: str, *operands: ArrayLike, **params: Any) -> Self:
+    def one(self, name: str, *operands: Operators, **params: Any) -> Self:
         op = _OPS.get(name) or _find(name)
         try:
             inputs = [o._var for o in operands]  # type: ignore[attr-defined]

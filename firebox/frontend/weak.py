@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self, cast
 
-from firebox.dialects.nd.array import ArrayLike
 from firebox.dialects.nd.base import NdOp
+from firebox.dialects.nd.operators import Operators
 from firebox.frontend.tensor import Tensor
 
 
@@ -14,11 +14,11 @@ class WeakTensor(Tensor):
     __slots__ = ()
     is_weak: ClassVar[bool] = True
 
-    def apply(self, op: type[NdOp], operands: Sequence[ArrayLike], params: dict[str, Any]) -> tuple[Self, ...]:
+    def apply(self, op: type[NdOp], operands: Sequence[Operators], params: dict[str, Any]) -> tuple[Self, ...]:
         results = super().apply(op, operands, params)
         return cast("tuple[Self, ...]", tuple(map(weak, results))) if _all_weak(operands) else results
 
-    def one(self, name: str, *operands: ArrayLike, **params: Any) -> Self:
+    def one(self, name: str, *operands: Operators, **params: Any) -> Self:
         result = super().one(name, *operands, **params)
         return weak(result) if _all_weak(operands) else result  # type: ignore[return-value]
 
@@ -34,5 +34,5 @@ def weak(tensor: Tensor) -> WeakTensor:
     return result
 
 
-def _all_weak(operands: Sequence[ArrayLike]) -> bool:
+def _all_weak(operands: Sequence[Operators]) -> bool:
     return all(isinstance(o, WeakTensor) for o in operands)

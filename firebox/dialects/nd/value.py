@@ -11,6 +11,7 @@ from xdsl.rewriter import InsertPoint
 from firebox.dialects.nd.array import ArrayLike
 from firebox.dialects.nd.aval import Aval, aval_of, tensor_type
 from firebox.dialects.nd.base import NdOp
+from firebox.dialects.nd.operators import Operators
 
 AnyOp = TypeVar("AnyOp", bound=Operation)
 
@@ -63,7 +64,7 @@ class Value(ArrayLike):
     def aval(self) -> Aval:
         return aval_of(self.ssa.type)
 
-    def apply(self, op: type[NdOp], operands: Sequence[ArrayLike], params: dict[str, Any]) -> tuple[Self, ...]:
+    def apply(self, op: type[NdOp], operands: Sequence[Operators], params: dict[str, Any]) -> tuple[Self, ...]:
         inserted = self.at.insert(op, [o.ssa for o in operands if isinstance(o, Value)], params)
         return tuple(type(self)(r, self.at) for r in inserted.results)
 

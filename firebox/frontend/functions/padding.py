@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
-from firebox.dialects.nd.array import Scalar
+from firebox.dialects.nd.operators import Scalar
 from firebox.dims import DimLike
 from firebox.errors import ShapeError, UserError
 from firebox.frontend.functions.shape import concat, narrow

@@ -144,7 +144,7 @@ class Lgamma(Special):
 
     name = "nd.lgamma"
     domain = (0.1, 12.0)
-    edges = (0.0, -0.0, 1.0, 2.0, -1.0, -2.0, 0.5, -0.5, -5.5, 40.0, -40.5, 1e30, math.inf, -math.inf, math.nan)
+    edges = (0.0, -0.0, 1.0, 2.0, -1.0, -2.0, 0.5, -1.25, -5.5, 40.0, -40.5, 1e30, math.inf, -math.inf, math.nan)
 
     @classmethod
     def scalar(cls, s: Any, x: Any) -> Any:
@@ -162,7 +162,10 @@ class Lgamma(Special):
         return [cts[0] * operands[0].one("digamma", operands[0])]
 
 
-_ROOT = {dtypes.f32: (1.4616321325302124, 1.2438149938918909e-08), dtypes.f64: (1.4616321449683622, 9.549995429965697e-17)}
+_ROOT = {
+    dtypes.f32: (1.4616321325302124, 1.2438149938918909e-08),
+    dtypes.f64: (1.4616321449683622, 9.549995429965697e-17),
+}
 """The positive zero of digamma as a number of the type and the rest of it."""
 
 
@@ -195,7 +198,7 @@ class Digamma(Special):
 
     name = "nd.digamma"
     domain = (0.2, 12.0)
-    edges = (0.0, -0.0, 1.0, 2.0, -1.0, -2.0, 0.5, -0.5, -5.5, 40.0, -40.5, 1e30, math.inf, -math.inf, math.nan)
+    edges = (0.0, -0.0, 1.0, 2.0, -1.0, -2.0, 0.5, -1.25, -5.5, 40.0, -40.5, 1e30, math.inf, -math.inf, math.nan)
 
     @classmethod
     def scalar(cls, s: Any, x: Any) -> Any:

@@ -1,0 +1,34 @@
+"""Where Firebox answers differently from PyTorch on purpose: what of the results is compared, and how near they are."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+def everything(result: Any) -> Any:
+    return result
+
+
+def first(result: Any) -> Any:
+    """The first of several results: the values without the indices."""
+    return result[0] if isinstance(result, tuple | list) else result
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Why one op is compared in its own way.
+
+    Attributes:
+        reason: in words, for the table; "" for the usual comparison.
+        values: which of the results are compared.
+        near: relative and absolute tolerance.
+        gradients: whether gradients are compared.
+    """
+
+    reason: str
+    values: Callable[[Any], Any] = everything
+    near: float = 1e-5
+    gradients: bool = True
+
+
+DIFFERENCES: dict[str, Difference] = {}

@@ -1,0 +1,39 @@
+"""Why Firebox has no function for some of PyTorch's; names end with a star where all that begin so are meant."""
+
+_NO_FUNCTION = "no such function"
+
+WHY: dict[str, str] = {
+    "no complex numbers": "complex polar view_as_complex stft fft.* real conj conj_physical resolve_conj resolve_neg "
+    "angle isreal H mH cfloat cdouble chalf",
+    "no matrix decompositions": "cholesky* lu* qr svd* pca_lowrank pinverse geqrf ormqr triangular_solve logdet "
+    "linalg.cholesky* linalg.cond linalg.det linalg.eig* linalg.householder_product linalg.ldl* linalg.lstsq* "
+    "linalg.qr linalg.slogdet linalg.lu* linalg.inv* linalg.solve* linalg.matrix_rank* linalg.pinv* linalg.svd* "
+    "linalg.tensorinv linalg.tensorsolve matrix_exp norm+nuc",
+    "other random numbers": "cauchy exponential geometric log_normal normal* uniform multinomial bernoulli rand* "
+    "nn.functional.fractional_max_pool* native_dropout_backward",
+    "its elements have no defined value": "empty* new_empty* resize_ resize_as_",
+    "tensors have no strides": "as_strided*",
+    "tensors are dense": "sparse* to_sparse",
+    "masks are arguments of where, not part of an array": "masked.*",
+    "a part of the derivative of another function": "_softmax_backward_data max_pool2d_with_indices_backward",
+    "an implementation of a function that is tried under another name": "native_batch_norm native_group_norm "
+    "_native_batch_norm_legit _batch_norm_with_update _unsafe_masked_index* _chunk_cat bmm+triton_optimized "
+    "nn.functional.linear_cross_entropy+* torch.ops.aten._safe_softmax.default",
+    "runs CUDA source": "jiterator*",
+    "a sum of bits that only PyTorch defines": "hash_tensor",
+    "shapes depend on a size that is an argument elsewhere": "nonzero_static histogram histogramdd",
+    "the array's own elements count in PyTorch's mean, not in ours": "index_reduce+mean scatter_reduce+mean",
+    "widths are not negative; slices crop": "nn.functional.pad+replicate_negative",
+    "a layer: fb.nn.MultiHeadAttention": "nn.functional.multi_head_attention_forward",
+}
+
+_EXACT = {name: reason for reason, names in WHY.items() for name in names.split()}
+
+
+def reason(key: str) -> str:
+    """Why there is no function for an op, ``name`` or ``name variant``."""
+    wanted = key.replace(" ", "+")
+    for name, text in _EXACT.items():
+        if wanted == name or (name.endswith("*") and wanted.startswith(name[:-1])):
+            return text
+    return _NO_FUNCTION
