@@ -7,6 +7,7 @@ says why an op has none. The rows are kept as docs/opinfo.csv, from which docs/o
 """
 
 import argparse
+import copy
 import csv
 import sys
 import time
@@ -27,12 +28,15 @@ from benchmarks.opinfo_elementwise import ELEMENTWISE
 from benchmarks.opinfo_layers import LAYERS
 from benchmarks.opinfo_reasons import reason
 from benchmarks.opinfo_support import Function, NotTried
+from firebox import errors
 
 TABLE: dict[str, Function] = {**ELEMENTWISE, **ARRAYS, **LAYERS}
 RENAMED = {"dim": "axis", "keepdim": "keepdims"}
 DROPPED = ("device", "layout", "requires_grad", "memory_format", "pin_memory", "out")
 FIELDS = ("op", "samples", "left out", "values", "gradients tried", "gradients", "reason")
 _NEAR = 1e-5
+Array = np.ndarray[Any, Any]
+Chosen = Callable[[Any], Any]
 _TYPES = {
     getattr(torch, d.long): d
     for d in (fb.bool, fb.int8, fb.int16, fb.int32, fb.int64, fb.uint8, fb.float16, fb.bfloat16, fb.float32, fb.float64)
@@ -79,7 +83,7 @@ def ours(value: Any) -> Any:
 def to_tensor(value: torch.Tensor) -> fb.Tensor:
     plain = value.detach().resolve_conj().resolve_neg()
     wide = plain.to(torch.float32) if plain.dtype is torch.bfloat16 else plain
-    return fb.tensor(np.array(wide.numpy())).astype(_TYPES[value.dtype])
+    return fb.tensor(np.array(wide.numpy(force=True))).astype(_TYPES[value.dtype])
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -108,20 +112,24 @@ def function_of(entry: Function) -> Callable[..., Any] | None:
 # ---- comparison --------------------------------------------------------------------------------------------------
 
 
-def as_array(value: Any) -> np.ndarray:
+def as_array(value: Any) -> Array:
     if isinstance(value, torch.Tensor):
         value = value.detach().resolve_conj().resolve_neg()
-        return (value.to(torch.float32) if value.dtype is torch.bfloat16 else value).numpy()
+        return (value.to(torch.float32) if value.dtype is torch.bfloat16 else value).numpy(force=True)
     array = value.numpy() if isinstance(value, fb.Tensor) else np.asarray(value)
     return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
 
-def apart(found: Any, expected: Any, near: float) -> str:
-    """How two results differ; "" if they agree: in number, shape, kind and value."""
+def apart(found: Any, expected: Any, exact: Callable[[], Any], near: float = _NEAR) -> str:
+    """How two results differ; "" if they agree: in number, shape, type and value.
+
+    Sums in another order differ by more than the tolerance. Then PyTorch's result in f64 is the judge: ours is right if
+    it is not further from that than twice the largest error of PyTorch's own in f32.
+    """
     mine, theirs = list(leaves(found)), list(leaves(expected))
     if len(mine) != len(theirs):
         return f"{len(mine)} results for {len(theirs)}"
-    for a, b in zip(map(as_array, mine), map(as_array, theirs), strict=True):
+    for k, (a, b) in enumerate(zip(map(as_array, mine), map(as_array, theirs), strict=True)):
         if a.shape != b.shape:
             return f"shape {a.shape} for {b.shape}"
         if a.dtype != b.dtype:
@@ -129,10 +137,22 @@ def apart(found: Any, expected: Any, near: float) -> str:
         if b.dtype.kind != "f":
             if not np.array_equal(a, b):
                 return f"{int((a != b).sum())} of {b.size} {b.dtype} differ"
-        elif not np.allclose(a, b, rtol=near, atol=near, equal_nan=True):
-            worst = np.nanmax(np.abs(a - b)) if a.size else 0.0
-            return f"apart by {worst:.2e}"
+        elif not close(a, b, near) and not as_exact(a, b, as_array(list(leaves(exact()))[k]), near):
+            return f"apart by {np.nanmax(np.abs(a - b)):.2e}"
     return ""
+
+
+def close(a: Array, b: Array, near: float) -> bool:
+    return np.allclose(a, b, rtol=near, atol=near, equal_nan=True)
+
+
+def as_exact(mine: Array, theirs: Array, exact: Array, near: float) -> bool:
+    """Whether our error is the usual one, or at most twice the largest of the other; infinities and NaN stand alike."""
+    usual = np.isfinite(exact) & np.isfinite(theirs)
+    if not np.array_equal(mine[~usual], theirs[~usual], equal_nan=True):
+        return False
+    error, other = (np.abs(v[usual].astype(np.float64) - exact[usual]) for v in (mine, theirs))
+    return bool((error <= np.maximum(near * (1 + np.abs(exact[usual])), 2 * other.max(initial=0.0))).all())
 
 
 # ---- one sample --------------------------------------------------------------------------------------------------
@@ -147,7 +167,14 @@ class Trial:
         self.named = dict(sample.kwargs)
 
     def expected(self) -> Any:
-        return self.op(self.sample.input, *self.sample.args, **self.sample.kwargs)
+        return self.op(*self.given, **self.named)
+
+    def exact(self) -> "Trial":
+        """The same in f64."""
+        wide = copy.copy(self)
+        known: dict[int, Any] = {}
+        wide.given, wide.named = widened(self.given, known), widened(self.named, known)
+        return wide
 
     def found(self) -> Any:
         return self.function(*ours(self.given), **keywords(ours_of(self.named)))
@@ -157,24 +184,62 @@ class Trial:
         every = [v for v in leaves([self.given, self.named]) if isinstance(v, torch.Tensor) and v.requires_grad]
         return list({id(v): v for v in every}.values())
 
-    def gradients(self, expected: Any, seed: int, chosen: Callable[[Any], Any]) -> tuple[list[Any], list[Any]] | None:
-        """Ours and PyTorch's; None if nothing is to be differentiated."""
+    def places(self, results: Sequence[Any]) -> list[int]:
+        """Which of the results PyTorch differentiates."""
+        return [k for k, v in enumerate(results) if isinstance(v, torch.Tensor) and v.requires_grad]
+
+    def theirs(self, results: Sequence[Any], seeds: Sequence[Array]) -> list[torch.Tensor]:
+        """PyTorch's gradients of some results."""
         wrt = self.wrt()
-        outputs = [v for v in leaves(chosen(expected)) if isinstance(v, torch.Tensor) and v.requires_grad]
-        if not wrt or not outputs:
-            return None
-        rng = np.random.default_rng(seed)
-        seeds = [torch.tensor(rng.standard_normal(o.shape)).to(o.dtype) for o in outputs]
-        theirs = torch.autograd.grad(outputs, wrt, seeds, allow_unused=True)
-        filled = [torch.zeros_like(w) if g is None else g for w, g in zip(wrt, theirs, strict=True)]
+        cotangents = [torch.tensor(s).to(v.dtype) for s, v in zip(seeds, results, strict=True)]
+        found = torch.autograd.grad(results, wrt, cotangents, allow_unused=True)
+        return [torch.zeros_like(w) if g is None else g for w, g in zip(wrt, found, strict=True)]
+
+    def mine(self, places: Sequence[int], seeds: Sequence[Any], chosen: Chosen) -> list[fb.Tensor]:
+        """Our gradients of the results at these places."""
+        wrt = self.wrt()
 
         def of_leaves(*values: fb.Tensor) -> list[Any]:
             by_id = {id(w): v for w, v in zip(wrt, values, strict=True)}
             made = self.function(*swapped(self.given, by_id), **keywords(swapped(self.named, by_id)))
-            return [v for v in leaves(chosen(made)) if isinstance(v, fb.Tensor) and v.dtype.is_float]
+            results = list(leaves(chosen(made)))
+            return [results[k] for k in places]
 
         _, pullback = fb.vjp(of_leaves, *(to_tensor(w) for w in wrt))
-        return list(pullback([to_tensor(s) for s in seeds])), filled
+        return list(pullback([to_tensor(s) for s in seeds]))
+
+    def gradients_apart(self, expected: Any, seed: int, chosen: Chosen, near: float) -> str | None:
+        """How the gradients differ; "" if they do not, None if there is nothing to be differentiated."""
+        results = list(leaves(chosen(expected)))
+        places = self.places(results)
+        if not self.wrt() or not places:
+            return None
+        outputs = [results[k] for k in places]
+        rng = np.random.default_rng(seed)
+        seeds = [rng.standard_normal(o.shape) for o in outputs]
+        mine = self.mine(places, [torch.tensor(s).to(o.dtype) for s, o in zip(seeds, outputs, strict=True)], chosen)
+
+        def exact() -> list[torch.Tensor]:
+            wide = self.exact()
+            every = list(leaves(chosen(wide.expected())))
+            return wide.theirs([every[k] for k in places], seeds)
+
+        return apart(mine, self.theirs(outputs, seeds), exact, near)
+
+
+def widened(value: Any, known: dict[int, Any]) -> Any:
+    """Arguments with tensors of f64 in the place of those of f32; equal ones stay the same tensor."""
+    if isinstance(value, torch.Tensor):
+        if value.dtype is not torch.float32:
+            return value
+        return known.setdefault(id(value), value.detach().double().requires_grad_(value.requires_grad))
+    if value is torch.float32:
+        return torch.float64
+    if isinstance(value, dict):
+        return {name: widened(v, known) for name, v in value.items()}
+    if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
+        return type(value)(widened(v, known) for v in value)
+    return value
 
 
 def ours_of(named: dict[str, Any]) -> dict[str, Any]:
@@ -208,13 +273,9 @@ def samples_of(op: Any, limit: int) -> list[Any]:
     return [every[k] for k in picked]
 
 
-def has_axis_of_scalar(sample: Any) -> bool:
+def names_axis_of_scalar(sample: Any, error: Exception) -> bool:
     """PyTorch lets 0-d tensors have an axis 0; here, as in NumPy, they have none."""
-    given = sample.input
-    if not isinstance(given, torch.Tensor) or given.ndim:
-        return False
-    named = sample.kwargs.get("dim", sample.kwargs.get("axis"))
-    return named is not None or any(isinstance(a, int) and not isinstance(a, bool) for a in sample.args[:1])
+    return isinstance(error, IndexError) and getattr(sample.input, "ndim", 1) == 0
 
 
 def examine(op: Any, limit: int) -> Row:
@@ -235,34 +296,34 @@ def examine(op: Any, limit: int) -> Row:
 
 
 def try_sample(row: Row, trial: Trial, difference: Difference, number: int) -> None:
-    if has_axis_of_scalar(trial.sample) and row.op not in ("item",):
-        row.left_out += 1
-        return row.note("a 0-d array has no axis")
-    expected = trial.expected()
+    expected, chosen = trial.expected(), difference.values
     try:
         found = trial.found()
         row.samples += 1
-        far = apart(difference.values(found), difference.values(expected), difference.near)
+        far = apart(chosen(found), chosen(expected), lambda: chosen(trial.exact().expected()), difference.near)
     except NotTried as why:
         row.left_out += 1
         return row.note(str(why))
-    except Exception as error:  # every error of ours is a finding
+    except Exception as error:  # whatever goes wrong on our side is a finding
+        if names_axis_of_scalar(trial.sample, error):
+            row.left_out += 1
+            return row.note("a 0-d array has no axis")
         row.samples += 1
         return row.note(f"values: {short(error)}")
     row.values += not far
     if far:
         row.note(f"values: {far}")
-    if not difference.gradients:
-        return None
+    return try_gradients(row, trial, expected, difference, number) if difference.gradients else None
+
+
+def try_gradients(row: Row, trial: Trial, expected: Any, difference: Difference, number: int) -> None:
     try:
-        pair = trial.gradients(expected, number, difference.values)
-    except Exception as error:
-        row.tried += 1
-        return row.note(f"gradients: {short(error)}")
-    if pair is None:
+        far = trial.gradients_apart(expected, number, difference.values, difference.near)
+    except Exception as error:  # whatever goes wrong on our side is a finding
+        far = short(error)
+    if far is None:
         return None
     row.tried += 1
-    far = apart(*pair, difference.near)
     row.gradients += not far
     return row.note(f"gradients: {far}") if far else None
 

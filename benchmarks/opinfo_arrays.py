@@ -8,17 +8,28 @@ from benchmarks.opinfo_support import Function, NotTried, named, only
 
 SHAPES: dict[str, Function] = {
     **named(
-        "broadcast_to broadcast_tensors broadcast_shapes cartesian_prod chunk diag diff fliplr flipud movedim kron "
-        "masked_scatter masked_select narrow_copy ravel repeat_interleave rot90 select split "
-        "squeeze tensor_split hsplit vsplit dsplit atleast_1d atleast_2d atleast_3d tril triu trace unbind "
-        "unflatten unsqueeze block_diag combinations column_stack hstack vstack dstack stack cat "
-        "diagonal_scatter select_scatter slice_scatter unravel_index unique_consecutive"
+        "broadcast_to broadcast_tensors cartesian_prod chunk diag diff fliplr flipud movedim kron "
+        "masked_scatter masked_select ravel rot90 select split "
+        "tensor_split hsplit vsplit tril triu trace unbind "
+        "unflatten unsqueeze block_diag combinations column_stack hstack vstack dstack stack "
+        "diagonal_scatter unique_consecutive"
     ),
     "unsafe_chunk": "chunk",
     "unbind_copy": "unbind",
     "unsqueeze_copy": "unsqueeze",
-    "squeeze_copy": "squeeze",
-    "squeeze multiple": "squeeze",
+    "squeeze": lambda x, axis=None: squeeze(x, axis),
+    "squeeze_copy": lambda x, axis=None: squeeze(x, axis),
+    "squeeze multiple": lambda x, axis=None: squeeze(x, axis),
+    "broadcast_shapes": lambda *shapes: fb.broadcast_shapes(*((s,) if isinstance(s, int) else s for s in shapes)),
+    "repeat_interleave": lambda x, repeats, axis=None, output_size=None: repeat_interleave(x, repeats, axis),
+    "dsplit": lambda x, sections: fb.tensor_split(x, sections, 2),
+    "atleast_1d": lambda x: each(fb.atleast_1d, x),
+    "atleast_2d": lambda x: each(fb.atleast_2d, x),
+    "cat": lambda arrays, axis=0: cat(arrays, axis),
+    "select_scatter": lambda x, values, axis, index: x.at[along(x, axis, index)].set(values),
+    "slice_scatter": lambda x, values, axis=0, start=None, end=None, step=1: (
+        x.at[along(x, axis, slice(start, end, step))].set(values)
+    ),
     "split list_args": "split",
     "split_with_sizes": "split",
     "split_with_sizes_copy": "split",
@@ -65,7 +76,8 @@ SHAPES: dict[str, Function] = {
 }
 
 INDICES: dict[str, Function] = {
-    **named("gather argwhere bucketize nonzero take take_along_dim"),
+    "argwhere": "argwhere",
+    "gather": lambda x, axis, index: gather(x, axis, index),
     "__getitem__": lambda x, index: x[indexed(index)],
     "index_select": lambda x, axis, index: fb.index_select(x, index, axis),
     "index_add": lambda x, axis, index, values, alpha=1: fb.index_add(x, axis, index, alpha * values),
@@ -90,7 +102,7 @@ INDICES: dict[str, Function] = {
     ),
     "nonzero": lambda x, as_tuple=False: fb.nonzero(x) if as_tuple else fb.argwhere(x),
     "searchsorted": lambda edges, x, sorter=None, right=False, side="left", out_int32=False: (
-        fb.searchsorted(edges, x, "right" if right else side, sorter).astype(integer(out_int32))
+        searchsorted(edges, x, "right" if right or side == "right" else "left", sorter).astype(integer(out_int32))
     ),
     "bucketize": lambda x, edges, right=False, out_int32=False: (
         fb.bucketize(x, edges, right).astype(integer(out_int32))
@@ -102,12 +114,15 @@ INDICES: dict[str, Function] = {
 
 REDUCTIONS: dict[str, Function] = {
     **named(
-        "amax amin argmax argmin argsort cummax cummin cumsum cumprod count_nonzero logcumsumexp logsumexp nanmean "
-        "nansum prod kthvalue topk trapezoid nanmedian nanquantile msort cumulative_trapezoid histc aminmax mean sum"
+        "amax amin argmax argmin count_nonzero logcumsumexp kthvalue trapezoid nanmedian nanquantile histc "
+        "cumulative_trapezoid"
     ),
     "all": "all",
     "any": "any",
     "trapz": "trapezoid",
+    "aminmax": lambda x, axis=None, keepdims=False: (fb.amin(x, axis, keepdims), fb.amax(x, axis, keepdims)),
+    "msort": lambda x: fb.sort(x, 0),
+    "topk": lambda x, k, axis=-1, largest=True, sorted=True: fb.topk(x, k, axis, largest),
     "argsort": lambda x, axis=-1, descending=False, stable=False: fb.argsort(x, axis, descending),
     "sort": lambda x, axis=-1, descending=False, stable=False: fb.sort_with_indices(x, axis, descending),
     "max reduction_no_dim": "max",
@@ -123,7 +138,7 @@ REDUCTIONS: dict[str, Function] = {
     "prod": lambda x, axis=None, keepdims=False, dtype=None: fb.prod(typed(x, dtype), axis, keepdims),
     "nansum": lambda x, axis=None, keepdims=False, dtype=None: fb.nansum(typed(x, dtype), some(axis), keepdims),
     "nanmean": lambda x, axis=None, keepdims=False, dtype=None: fb.nanmean(typed(x, dtype), some(axis), keepdims),
-    "logsumexp": lambda x, axis, keepdims=False: fb.logsumexp(x, some(axis), keepdims),
+    "logsumexp": lambda x, axis, keepdims=False: logsumexp(x, some(axis), keepdims),
     "var": lambda x, *args, **kw: moments(fb.var, x, *args, **kw),
     "var unbiased": lambda x, *args, **kw: moments(fb.var, x, *args, **kw),
     "std": lambda x, *args, **kw: moments(fb.std, x, *args, **kw),
@@ -135,7 +150,7 @@ REDUCTIONS: dict[str, Function] = {
     "mode": lambda x, axis=-1, keepdims=False: fb.mode(x, axis, keepdims)[0],
     "median": lambda x, axis=None, keepdims=False: lower_median(x, axis, keepdims),
     "quantile": lambda x, q, axis=None, keepdims=False, interpolation="linear": (
-        fb.quantile(x, q, axis, keepdims, interpolation)
+        quantile(x, q, axis, keepdims, interpolation)
     ),
     "cov": lambda x, correction=1, fweights=None, aweights=None: cov(x, correction, fweights, aweights),
     "corrcoef": "corrcoef",
@@ -151,7 +166,7 @@ REDUCTIONS: dict[str, Function] = {
         linalg_norm(x, ord, axis, keepdims)
     ),
     "linalg.matrix_norm": lambda x, ord="fro", axis=(-2, -1), keepdims=False: matrix_norm(x, ord, axis, keepdims),
-    "nn.functional.normalize": lambda x, p=2.0, axis=1: fb.normalize(x, p, axis),
+    "nn.functional.normalize": lambda x, p=2.0, axis=1, eps=1e-12: fb.normalize(x, p, axis, eps),
 }
 
 PRODUCTS: dict[str, Function] = {
@@ -167,11 +182,10 @@ PRODUCTS: dict[str, Function] = {
     "baddbmm": lambda x, a, b, alpha=1, beta=1: beta * x + alpha * (a @ b),
     "addr": lambda x, a, b, alpha=1, beta=1: (beta * x if beta else 0.0) + (alpha * fb.outer(a, b) if alpha else 0.0),
     "einsum": lambda arrays, equation: fb.einsum(equation, *arrays),
-    "tensordot": lambda x, y, dims=2: fb.tensordot(x, y, dims),
+    "tensordot": lambda x, y, dims=2: tensordot(x, y, dims),
     "linalg.vecdot": lambda x, y, axis=-1: fb.vecdot(x, y, axis),
     "linalg.matrix_power": lambda x, n: fb.matrix_power(x, n),
     "linalg.cross": lambda x, y, axis=-1: fb.cross(x, y, axis),
-    "linalg.vander": lambda x, N=None: fb.vander(x, N, increasing=True),
     "cross": lambda x, y, axis=None: fb.cross(x, y, x.shape.index(3) if axis is None else axis),
     "cdist": lambda x, y, p=2.0, compute_mode="": fb.cdist(x, y, p),
     "nn.functional.pdist": lambda x, p=2.0: fb.pdist(x, p),
@@ -185,6 +199,57 @@ ARRAYS: dict[str, Function] = {**SHAPES, **INDICES, **REDUCTIONS, **PRODUCTS}
 def flat(sizes: Sequence[Any]) -> tuple[int, ...]:
     """Sizes that were given as one tuple, or one by one."""
     return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else tuple(sizes)
+
+
+def along(x: Any, axis: int, index: Any) -> tuple[Any, ...]:
+    """The index of one dim among whole ones."""
+    return (*[slice(None)] * (axis % x.ndim), index)
+
+
+def each(function: Any, x: Any) -> Any:
+    return [function(v) for v in x] if isinstance(x, list | tuple) else function(x)
+
+
+def squeeze(x: Any, axis: Any) -> Any:
+    named = () if axis is None else (axis,) if isinstance(axis, int) else axis
+    only(x.ndim > 0 or not named, "a 0-d array has no axis")
+    only(all(x.shape[a] == 1 for a in named), "only dims of size 1 can be squeezed")
+    return fb.squeeze(x, axis)
+
+
+def repeat_interleave(x: Any, repeats: Any, axis: int | None) -> Any:
+    return fb.repeat_interleave(x, repeats.tolist() if isinstance(repeats, fb.Tensor) else repeats, axis)
+
+
+def cat(arrays: Sequence[Any], axis: int) -> Any:
+    only(len({a.ndim for a in arrays}) == 1, "arrays of one rank are joined")
+    return fb.concat(arrays, axis)
+
+
+def gather(x: Any, axis: int, index: Any) -> Any:
+    only(x.ndim == index.ndim, "indices have the rank of the array")
+    return fb.gather(x, axis, index)
+
+
+def searchsorted(edges: Any, x: Any, side: str, sorter: Any) -> Any:
+    only(edges.ndim == 1, "one sequence of edges")
+    return fb.searchsorted(edges, x, side, sorter)
+
+
+def logsumexp(x: Any, axis: Any, keepdims: bool) -> Any:
+    only(x.ndim > 0 or axis is None, "a 0-d array has no axis")
+    return fb.logsumexp(x, axis, keepdims)
+
+
+def quantile(x: Any, q: Any, axis: int | None, keepdims: bool, method: str) -> Any:
+    only(not isinstance(q, fb.Tensor), "shares are Python numbers")
+    return fb.quantile(x, q, axis, keepdims, method)
+
+
+def tensordot(x: Any, y: Any, axes: Any) -> Any:
+    pairs = axes if isinstance(axes, list | tuple) else (range(x.ndim - axes, x.ndim), range(axes))
+    only(all(x.shape[a] == y.shape[b] for a, b in zip(*pairs, strict=True)), "summed dims are equal in size")
+    return fb.tensordot(x, y, axes)
 
 
 def some(axis: Any) -> Any:

@@ -31,4 +31,17 @@ class Difference:
     gradients: bool = True
 
 
-DIFFERENCES: dict[str, Difference] = {}
+_UNPOOLED = "PyTorch's samples repeat indices, which have no order; gradients are compared in the variant grad"
+
+DIFFERENCES: dict[str, Difference] = {
+    "cummax": Difference("values only, no positions", first),
+    "cummin": Difference("values only, no positions", first),
+    "mode": Difference("values only; the second result is how often, not where", first),
+    "nn.functional.max_unpool1d": Difference(_UNPOOLED, gradients=False),
+    "nn.functional.max_unpool2d": Difference(_UNPOOLED, gradients=False),
+    "nn.functional.max_unpool3d": Difference(_UNPOOLED, gradients=False),
+    "nextafter": Difference("made of bits, so no derivative flows", gradients=False),
+    "nn.functional.ctc_loss": Difference(
+        "values only: PyTorch's derivative is that by the logits before log_softmax", gradients=False
+    ),
+}

@@ -12,7 +12,7 @@ from benchmarks.opinfo_support import Function, NotTried, cast_to, named
 UNARY = named(
     "abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 floor i0 "
     "isfinite isinf isnan isneginf isposinf lgamma log log10 log1p log2 logical_not nan_to_num positive rad2deg "
-    "reciprocal round rsqrt sigmoid sign signbit sin sinc sinh sqrt square tan tanh trunc frac frexp"
+    "reciprocal round rsqrt sigmoid sign signbit sin sinc sinh sqrt square tan tanh trunc frexp"
 )
 BINARY = named(
     "atan2 copysign floor_divide fmod hypot logaddexp logaddexp2 logical_and logical_or logical_xor maximum minimum "
@@ -24,6 +24,7 @@ ELEMENTWISE: dict[str, Function] = {
     **BINARY,
     "neg": "negative",
     "sgn": "sign",
+    "frac": lambda x: x - fb.trunc(x),
     "special.i0e": "i0e",
     "special.i1": "i1",
     "special.i1e": "i1e",
@@ -42,9 +43,6 @@ ELEMENTWISE: dict[str, Function] = {
     "polygamma polygamma_n_2": lambda x, n: fb.polygamma(n, x),
     "polygamma polygamma_n_3": lambda x, n: fb.polygamma(n, x),
     "polygamma polygamma_n_4": lambda x, n: fb.polygamma(n, x),
-    "mvlgamma mvlgamma_p_1": lambda x, p: fb.multigammaln(x, p),
-    "mvlgamma mvlgamma_p_3": lambda x, p: fb.multigammaln(x, p),
-    "mvlgamma mvlgamma_p_5": lambda x, p: fb.multigammaln(x, p),
     "round decimals_0": "round",
     "round decimals_3": "round",
     "round decimals_neg_3": "round",
@@ -80,15 +78,23 @@ ELEMENTWISE: dict[str, Function] = {
     "addcmul": lambda x, a, b, value=1: x + value * a * b,
     "addcdiv": lambda x, a, b, value=1: x + value * (a / b),
     "equal": "array_equal",
-    "where": "where",
+    "where": lambda x, condition, y: fb.where(condition, x, y),
     "isin": lambda x, values, assume_unique=False, invert=False: fb.isin(x, values),
     "masked_fill": "masked_fill",
     "fill": lambda x, value: fb.full_like(x, value),
     "zero_": "zeros_like",
     # ---- constants
-    "arange": lambda *bounds, dtype=None: fb.arange(*bounds, dtype=dtype or kind_of(bounds)),
-    "linspace": lambda start, end, steps, dtype=fb.float32: fb.linspace(start, end, steps, dtype=dtype),
-    "logspace": lambda start, end, steps, base=10.0, dtype=fb.float32: fb.logspace(start, end, steps, base, dtype),
+    "arange": lambda *bounds, end=(), dtype=None: arange((*bounds, end) if end != () else bounds, dtype),
+    "linspace": lambda start, end, steps, dtype=fb.float32: fb.linspace(*numbers(start, end), steps, dtype=dtype),
+    "linspace tensor_overload": lambda start, end, steps, dtype=fb.float32: (
+        fb.linspace(*numbers(start, end), steps, dtype=dtype)
+    ),
+    "logspace": lambda start, end, steps, base=10.0, dtype=fb.float32: (
+        fb.logspace(*numbers(start, end), steps, base, dtype)
+    ),
+    "logspace tensor_overload": lambda start, end, steps, base=10.0, dtype=fb.float32: (
+        fb.logspace(*numbers(start, end), steps, base, dtype)
+    ),
     "eye": lambda n, m=None, dtype=fb.float32: fb.eye(n, m, dtype=dtype),
     "full": lambda shape, value, dtype=None: fb.full(shape, value, dtype),
     "full_like": lambda x, value, dtype=None: fb.full_like(x, value, dtype),
@@ -111,7 +117,7 @@ ELEMENTWISE: dict[str, Function] = {
     "int": cast_to(fb.int32),
     "long": cast_to(fb.int64),
     "short": cast_to(fb.int16),
-    "to": lambda x, *args: x.astype(next(a for a in args if isinstance(a, fb.DType))),
+    "to": lambda x, *args: x.astype(next((a for a in map(dtype_of, args) if a), x.dtype)),
     "item": lambda x: x.item(),
     "clone": lambda x: x.clone(),
     "contiguous": lambda x: x.contiguous(),
@@ -124,12 +130,25 @@ def times(x: Any, factor: float) -> Any:
     return x if factor == 1 else x * factor
 
 
-def kind_of(bounds: tuple[Any, ...]) -> fb.DType:
-    """The type of `torch.arange` without one.
+def numbers(*bounds: Any) -> tuple[Any, ...]:
+    """The bounds.
 
     Raises:
-        NotTried: a bound is an array.
+        NotTried: one is an array.
     """
     if any(isinstance(b, fb.Tensor) for b in bounds):
         raise NotTried("bounds are Python numbers")
-    return fb.float32 if any(isinstance(b, float) for b in bounds) else fb.int64
+    return bounds
+
+
+def arange(bounds: tuple[Any, ...], dtype: fb.DType | None) -> Any:
+    """With the type that PyTorch takes: f32 for floats."""
+    kind = fb.float32 if any(isinstance(b, float) for b in numbers(*bounds)) else fb.int64
+    return fb.arange(*bounds, dtype=dtype or kind)
+
+
+def dtype_of(given: Any) -> fb.DType | None:
+    """The type that an argument of `to` names, or has."""
+    if isinstance(given, fb.Tensor):
+        return given.dtype
+    return given if isinstance(given, fb.DType) else None

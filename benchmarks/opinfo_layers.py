@@ -57,8 +57,8 @@ LOSSES: dict[str, Function] = {
     "nn.functional.margin_ranking_loss": "margin_ranking_loss",
     "nn.functional.hinge_embedding_loss": "hinge_embedding_loss",
     "nn.functional.cosine_embedding_loss": "cosine_embedding_loss",
-    "nn.functional.multi_margin_loss": "multi_margin_loss",
-    "nn.functional.multilabel_margin_loss": "multilabel_margin_loss",
+    "nn.functional.multi_margin_loss": lambda x, *args, **kw: classes(F.multi_margin_loss, x, *args, **kw),
+    "nn.functional.multilabel_margin_loss": lambda x, *args, **kw: classes(F.multilabel_margin_loss, x, *args, **kw),
     "nn.functional.multilabel_soft_margin_loss": "multilabel_soft_margin_loss",
     "nn.functional.triplet_margin_loss": "triplet_margin_loss",
     "nn.functional.triplet_margin_with_distance_loss": (
@@ -68,7 +68,7 @@ LOSSES: dict[str, Function] = {
     ),
     "nn.functional.kl_div": "kl_div",
     "nn.functional.poisson_nll_loss": "poisson_nll_loss",
-    "nn.functional.gaussian_nll_loss": "gaussian_nll_loss",
+    "nn.functional.gaussian_nll_loss": lambda x, target, *args, **kw: gaussian_nll_loss(x, target, *args, **kw),
     "nn.functional.binary_cross_entropy": lambda x, target, weight=None, reduction="mean": (
         F.binary_cross_entropy(x, target, reduction, weight)
     ),
@@ -144,8 +144,8 @@ SPATIAL: dict[str, Function] = {
     "nn.functional.upsample_bilinear": lambda x, size=None, scale_factor=None: (
         interpolate(x, size, scale_factor, "bilinear", True)
     ),
-    "_upsample_bilinear2d_aa": lambda x, output_size, align_corners, scale_factors: (
-        F.interpolate(x, output_size, scale_factors, "bilinear", align_corners, antialias=True)
+    "_upsample_bilinear2d_aa": lambda x, output_size, align_corners, scale_factors=None, **scales: (
+        antialiased(x, output_size, align_corners, scale_factors, **scales)
     ),
 }
 
@@ -158,8 +158,8 @@ OTHER: dict[str, Function] = {
         attention(q, k, v, attn_mask, dropout_p, **kw)
     ),
     "nn.functional.dropout": lambda x, p=0.5, training=True, inplace=False: dropped(F.dropout, x, p, training),
-    "nn.functional.dropout2d": lambda x, p=0.5, training=True, inplace=False: dropped(F.dropout2d, x, p, training),
-    "nn.functional.dropout3d": lambda x, p=0.5, training=True, inplace=False: dropped(F.dropout3d, x, p, training),
+    "nn.functional.dropout2d": lambda x, p=0.5, training=True, inplace=False: dropped(F.dropout2d, x, p, training, 4),
+    "nn.functional.dropout3d": lambda x, p=0.5, training=True, inplace=False: dropped(F.dropout3d, x, p, training, 5),
     "nn.functional.alpha_dropout": lambda x, p=0.5, training=True, inplace=False: (
         dropped(F.alpha_dropout, x, p, training)
     ),
@@ -194,9 +194,25 @@ def rrelu(x: Any, lower: float, upper: float, training: bool) -> Any:
     return F.rrelu(x, lower, upper, training)
 
 
-def dropped(function: Any, x: Any, p: float, training: bool) -> Any:
+def dropped(function: Any, x: Any, p: float, training: bool, rank: int | None = None) -> Any:
     only(not training or p in (0.0, 1.0), _RANDOM)
-    return function(x, p, training)
+    only(function is not F.feature_alpha_dropout or x.ndim > 1, "with channels")
+    return function(x, p, training) if rank is None else batched(function, x, rank, p, training)
+
+
+def classes(function: Any, x: Any, *args: Any, **kw: Any) -> Any:
+    only(x.ndim > 0, "with an axis of classes")
+    return function(x, *args, **kw)
+
+
+def gaussian_nll_loss(x: Any, target: Any, *args: Any, **kw: Any) -> Any:
+    only(x.shape == target.shape, "input and target have one shape")
+    return F.gaussian_nll_loss(x, target, *args, **kw)
+
+
+def antialiased(x: Any, size: Any, align: bool, factors: Any, **scales: Any) -> Any:
+    only(not any(scales.values()), "one way to say a scale")
+    return F.interpolate(x, size, factors, "bilinear", align, antialias=True)
 
 
 def layer_norm(x: Any, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Any:
@@ -210,6 +226,7 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Any:  # fmt: skip
     """With the statistics of the batch, or with those given."""
+    only(x.ndim > 1, "with channels")
     if training:
         mean, variance = F.batch_statistics(x)
     return F.batch_norm(x, mean, variance, weight, bias, eps)
@@ -232,7 +249,7 @@ def avg_pool(
     function: Any, x: Any, rank: int, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Any:  # fmt: skip
-    return batched(function, x, rank, kernel_size, stride, padding, count_include_pad, ceil_mode, divisor_override)
+    return batched(function, x, rank, kernel_size, stride or None, padding, count_include_pad, ceil_mode, divisor_override)
 
 
 def max_pool(plain: Any, indexed: Any, x: Any, rank: int, return_indices: bool, **kw: Any) -> Any:

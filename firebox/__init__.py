@@ -48,6 +48,10 @@ _BY_MODULE: dict[str, str] = {
         adaptive_max_pool2d_with_indices adaptive_max_pool3d
         adaptive_max_pool3d_with_indices
     """,
+    "firebox.frontend.functions.assembling": """
+        block_diag cartesian_grid diag_mask diagflat diagonal_scatter meshgrid_stack
+        select_scatter slice_fill slice_scatter tril_mask triu_mask
+    """,
     "firebox.frontend.functions.attention": "causal_mask scaled_dot_product_attention",
     "firebox.frontend.functions.bilinear": "bilinear",
     "firebox.frontend.functions.convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
@@ -79,7 +83,7 @@ _BY_MODULE: dict[str, str] = {
     """,
     "firebox.frontend.functions.matrices": """
         corrcoef cosine_similarity cov cross diag diag_embed diagonal inner kron
-        matrix_norm matrix_power matvec trace vdot vector_norm
+        matvec trace vdot vector_norm
     """,
     "firebox.frontend.functions.moving": """
         array_split atleast_1d atleast_2d broadcast_arrays broadcast_shapes
@@ -91,6 +95,11 @@ _BY_MODULE: dict[str, str] = {
         batch_norm batch_statistics group_norm instance_norm layer_norm
         local_response_norm log_softmax logsumexp mean normalize quiet_softmax rms_norm
         softmax softmin std var weight_norm
+    """,
+    "firebox.frontend.functions.numeric": """
+        addcdiv addcmul aminmax convolve correlate cumulative_trapezoid fmax fmin frexp
+        gradient heaviside interp ldexp modf nanargmax nanargmin nancumprod nancumsum
+        percentile polyval vander
     """,
     "firebox.frontend.functions.ordering": """
         argtopk bucketize kthvalue max_with_indices median min_with_indices mode quantile searchsorted sort_with_indices
@@ -125,6 +134,7 @@ _BY_MODULE: dict[str, str] = {
         trapezoid var_mean
     """,
     "firebox.frontend.functions.unfold": "channel_shuffle fold pixel_shuffle pixel_unshuffle unfold",
+    "firebox.frontend.linalg": "matrix_norm matrix_power",
     "firebox.frontend.elementwise": """
         abs absolute all amax amin any argmax argmin ceil cos cumprod cumsum erf exp expm1
         floor isfinite isinf isnan log log1p max min negative permute positive prod
@@ -156,6 +166,8 @@ _RENAMED = {
 _DTYPES = """bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64"""
 _SUBMODULES = {
     "array_api": "firebox.frontend.array_api",
+    "fft": "firebox.frontend.fft",
+    "linalg": "firebox.frontend.linalg",
     "nn": "firebox.frontend.nn",
     "optim": "firebox.frontend.optim",
     "random": "firebox.frontend.random",

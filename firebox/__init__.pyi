@@ -14,6 +14,8 @@ from firebox.errors import ShapeError as ShapeError
 from firebox.errors import TraceError as TraceError
 from firebox.errors import UserError as UserError
 from firebox.frontend import array_api as array_api
+from firebox.frontend import fft as fft
+from firebox.frontend import linalg as linalg
 from firebox.frontend import nn as nn
 from firebox.frontend import optim as optim
 from firebox.frontend import random as random
@@ -133,6 +135,17 @@ from firebox.frontend.functions.adaptive_pooling import adaptive_max_pool3d as a
 from firebox.frontend.functions.adaptive_pooling import (
     adaptive_max_pool3d_with_indices as adaptive_max_pool3d_with_indices,
 )
+from firebox.frontend.functions.assembling import block_diag as block_diag
+from firebox.frontend.functions.assembling import cartesian_grid as cartesian_grid
+from firebox.frontend.functions.assembling import diag_mask as diag_mask
+from firebox.frontend.functions.assembling import diagflat as diagflat
+from firebox.frontend.functions.assembling import diagonal_scatter as diagonal_scatter
+from firebox.frontend.functions.assembling import meshgrid_stack as meshgrid_stack
+from firebox.frontend.functions.assembling import select_scatter as select_scatter
+from firebox.frontend.functions.assembling import slice_fill as slice_fill
+from firebox.frontend.functions.assembling import slice_scatter as slice_scatter
+from firebox.frontend.functions.assembling import tril_mask as tril_mask
+from firebox.frontend.functions.assembling import triu_mask as triu_mask
 from firebox.frontend.functions.attention import causal_mask as causal_mask
 from firebox.frontend.functions.attention import scaled_dot_product_attention as scaled_dot_product_attention
 from firebox.frontend.functions.bilinear import bilinear as bilinear
@@ -226,8 +239,6 @@ from firebox.frontend.functions.matrices import diag_embed as diag_embed
 from firebox.frontend.functions.matrices import diagonal as diagonal
 from firebox.frontend.functions.matrices import inner as inner
 from firebox.frontend.functions.matrices import kron as kron
-from firebox.frontend.functions.matrices import matrix_norm as matrix_norm
-from firebox.frontend.functions.matrices import matrix_power as matrix_power
 from firebox.frontend.functions.matrices import matvec as matvec
 from firebox.frontend.functions.matrices import trace as trace
 from firebox.frontend.functions.matrices import vdot as vdot
@@ -278,6 +289,27 @@ from firebox.frontend.functions.normalization import softmin as softmin
 from firebox.frontend.functions.normalization import std as std
 from firebox.frontend.functions.normalization import var as var
 from firebox.frontend.functions.normalization import weight_norm as weight_norm
+from firebox.frontend.functions.numeric import addcdiv as addcdiv
+from firebox.frontend.functions.numeric import addcmul as addcmul
+from firebox.frontend.functions.numeric import aminmax as aminmax
+from firebox.frontend.functions.numeric import convolve as convolve
+from firebox.frontend.functions.numeric import correlate as correlate
+from firebox.frontend.functions.numeric import cumulative_trapezoid as cumulative_trapezoid
+from firebox.frontend.functions.numeric import fmax as fmax
+from firebox.frontend.functions.numeric import fmin as fmin
+from firebox.frontend.functions.numeric import frexp as frexp
+from firebox.frontend.functions.numeric import gradient as gradient
+from firebox.frontend.functions.numeric import heaviside as heaviside
+from firebox.frontend.functions.numeric import interp as interp
+from firebox.frontend.functions.numeric import ldexp as ldexp
+from firebox.frontend.functions.numeric import modf as modf
+from firebox.frontend.functions.numeric import nanargmax as nanargmax
+from firebox.frontend.functions.numeric import nanargmin as nanargmin
+from firebox.frontend.functions.numeric import nancumprod as nancumprod
+from firebox.frontend.functions.numeric import nancumsum as nancumsum
+from firebox.frontend.functions.numeric import percentile as percentile
+from firebox.frontend.functions.numeric import polyval as polyval
+from firebox.frontend.functions.numeric import vander as vander
 from firebox.frontend.functions.ordering import argtopk as argtopk
 from firebox.frontend.functions.ordering import bucketize as bucketize
 from firebox.frontend.functions.ordering import kthvalue as kthvalue
@@ -398,6 +430,8 @@ from firebox.frontend.grad_mode import no_grad as no_grad
 from firebox.frontend.inspection import dim as dim
 from firebox.frontend.inspection import spec as spec
 from firebox.frontend.jit import jit as jit
+from firebox.frontend.linalg import matrix_norm as matrix_norm
+from firebox.frontend.linalg import matrix_power as matrix_power
 from firebox.frontend.pairs import add as add
 from firebox.frontend.pairs import atan2 as atan2
 from firebox.frontend.pairs import bitwise_and as bitwise_and

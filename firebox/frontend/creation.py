@@ -191,9 +191,13 @@ def _indices(found: tuple[Any, Any], device: object) -> tuple[Tensor, Tensor]:
 def cartesian_prod(*arrays: Tensor) -> Tensor:
     """Every combination of elements of 1-D arrays, one row for each, the last array's running fastest.
 
+    Of one array, that array, without a dim for the one column.
+
     Raises:
         ShapeError: an array that is not 1-D.
     """
+    if len(arrays) == 1 and arrays[0].rank == 1:
+        return arrays[0]
     grids = meshgrid(*arrays, indexing="ij")
     return stack([g.reshape((g.size,)) for g in grids], 1)
 
@@ -201,15 +205,17 @@ def cartesian_prod(*arrays: Tensor) -> Tensor:
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     """Coordinates of a grid from 1-D arrays; ``"xy"`` swaps the first two dims, as in NumPy, ``"ij"`` does not.
 
+    A 0-d array is one coordinate.
+
     Raises:
-        UserError: another indexing. ShapeError: an array that is not 1-D.
+        UserError: another indexing. ShapeError: an array of more dims.
     """
     if indexing not in ("xy", "ij"):
         raise UserError("no such indexing", op="meshgrid", expected="xy or ij", found=repr(indexing))
     for array in arrays:
-        if array.rank != 1:
+        if array.rank > 1:
             raise ShapeError("takes 1-D arrays", op="meshgrid", expected="1 dim", found=array.shape)
-    sizes = tuple(a.shape[0] for a in arrays)
+    sizes = tuple(a.size for a in arrays)
     count = len(arrays)
     grids = [a.reshape((1,) * k + (-1,) + (1,) * (count - k - 1)).broadcast_to(sizes) for k, a in enumerate(arrays)]
     return [g.swapaxes(0, 1) for g in grids] if indexing == "xy" and count > 1 else grids

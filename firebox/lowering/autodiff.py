@@ -309,18 +309,19 @@ class _Forward:
 
     def sweep(self, tape: Sequence[Operation]) -> None:
         """Run the rules of the ops in order."""
-        for op in tape:
+        for number, op in enumerate(tape):
             if isinstance(op, NdOp) and op.differentiable and any(v in self.tangents for v in operands_of(op)):
                 self.at.location = op.location
                 if isinstance(op, ControlOp):
-                    self._control(op)
+                    self._control(op, tape[number + 1 :])
                     continue
                 self._push(self.reverse.open(op) if isinstance(op, CustomVjpOp) else op)
 
-    def _control(self, op: ControlOp) -> None:
-        """Put an op that carries the tangents along in place of one with control flow."""
-        pushed = Pushed(op, self.tangents, Inserter(op), lambda jvp: expand_jvp(jvp, self.reverse.new_id))
+    def _control(self, op: ControlOp, later: Sequence[Operation]) -> None:
+        """Put an op that carries the tangents along in place of one; they are made before the anchor, and so is it."""
+        pushed = Pushed(op, self.tangents, self.at, lambda jvp: expand_jvp(jvp, self.reverse.new_id))
         replace_op(op, pushed.values)
+        move_before(later, self._anchor)
         for value, tangent in zip(pushed.values, pushed.tangents, strict=True):
             if tangent is not None:
                 self.tangents[value] = tangent

@@ -137,8 +137,8 @@ def _move_down(op: NdOp) -> Value | None:
 
 def _turns(op: NdOp, order: Sequence[int], turned: SSAValue | None = None) -> bool:
     """Whether all operands are transposed in that order (``turned`` is meant to be) or single numbers."""
-    if op.kind is not Kind.MAP or len(op.results) != 1:
-        return False
+    if op.kind is not Kind.MAP or op.movement or len(op.results) != 1:
+        return False  # parameters of movements belong to the dims as they are
     for value in operands_of(op):
         inner = defined_by(value, TRANSPOSE)
         same = value is turned or (inner is not None and inner.values["permutation"] == order)

@@ -11,7 +11,7 @@ from firebox.dialects.nd.base import Kind, NdOp
 from firebox.dialects.nd.control import ControlOp
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.transform import YieldOp
-from firebox.dialects.xdsl_compat import location_text, ops_of
+from firebox.dialects.xdsl_compat import location_text, operands_of, ops_of
 from firebox.errors import CompilerError
 from firebox.lowering.rewrite import functions_of
 
@@ -67,7 +67,7 @@ def check(module: ModuleOp, stage: str, keep: Collection[str] = ()) -> None:
         keep: full names of composites that `decompose` leaves whole.
 
     Raises:
-        CompilerError: an op that may not stand there (named with its location), or no such stage.
+        CompilerError: an op that may not stand there, or before what it uses (named with its location); no such stage.
     """
     legal = STAGES.get(stage)
     if legal is None:
@@ -77,7 +77,13 @@ def check(module: ModuleOp, stage: str, keep: Collection[str] = ()) -> None:
 
 
 def _check_block(block: Block, stage: str, legal: Legal, keep: Collection[str]) -> None:
+    later = set(ops_of(block))
     for op in ops_of(block):
+        later.discard(op)
+        if any(value.owner in later for inner in op.walk() for value in operands_of(inner)):
+            expected, found = "values that are made before", "one that is made after"
+            error = CompilerError(f"uses a value too early after {stage}", op=op.name, expected=expected, found=found)
+            raise error.at(location_text(op.location))
         inner = _inside(op, legal, keep)
         if inner is None:
             place = f"after {stage}" if stage != "trace" else "in a traced program"

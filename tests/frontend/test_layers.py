@@ -13,6 +13,7 @@ from firebox.frontend.functions.padding import pad
 from firebox.frontend.functions.shape import concat
 from firebox.frontend.nn import functional as F
 from firebox.frontend.tensor import Tensor, tensor
+from firebox.frontend.transform import grad
 from tests.frontend import recorded
 from tests.frontend.gradients import check_gradient
 
@@ -182,6 +183,13 @@ def test_embedding_with_a_padding_row(frontend: None) -> None:
     np.testing.assert_array_equal(layer.weight.grad.numpy()[:, 0], [0, 0, 1, 0])
     with pytest.raises(IndexRangeError, match="no such row"):
         nn.Embedding(4, 3, padding_idx=4)
+
+
+def test_a_negative_padding_row_counts_from_the_end(frontend: None) -> None:
+    rows, weight = tensor(np.array([[1, 3], [3, 3]])), tensor(np.arange(12.0).reshape(4, 3))
+    np.testing.assert_array_equal(F.embedding_bag(rows, weight, padding_idx=-1).numpy(), [[3, 4, 5], [0, 0, 0]])
+    gradient = grad(lambda w: F.embedding(rows, w, -1).sum())(weight)
+    np.testing.assert_array_equal(gradient.numpy()[:, 0], [0, 1, 0, 0])
 
 
 def test_bags_say_what_does_not_fit(frontend: None) -> None:

@@ -129,6 +129,11 @@ def test_rnnt_loss() -> None:
     check_gradient(loss, logits)
 
 
+def test_a_hinge_without_a_side_has_both() -> None:
+    found = M.hinge_embedding_loss(tensor(np.array([0.5, 3.0])), tensor(np.zeros(2)), 1.0, "none")
+    np.testing.assert_array_equal(found.numpy(), [1.0, 3.0])
+
+
 # ---- errors ------------------------------------------------------------------------------------------------------
 
 

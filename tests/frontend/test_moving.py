@@ -83,6 +83,7 @@ def test_grids_of_indices() -> None:
     same(fb.triu_indices(3, 1), list(np.triu_indices(3, 1)))
     found = fb.cartesian_prod(fb.tensor([1, 2]), fb.tensor([5, 6, 7]))
     same(found, np.array([[a, b] for a in (1, 2) for b in (5, 6, 7)]))
+    same(fb.cartesian_prod(fb.tensor([1, 2])), np.array([1, 2]))
     np.testing.assert_allclose(fb.logspace(0, 2, 5, dtype="f64").numpy(), np.logspace(0, 2, 5))
 
 

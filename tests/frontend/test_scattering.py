@@ -106,6 +106,8 @@ def test_masks() -> None:
     found = fb.masked_scatter(fb.tensor(X), fb.tensor(mask), fb.tensor(values))
     np.testing.assert_array_equal(found.numpy(), expected)
     check_gradient(lambda x, v: fb.masked_scatter(x, fb.tensor(mask), v), X, values)
+    wide = fb.masked_scatter(fb.tensor(X[0]), fb.tensor(mask), fb.tensor(values))  # x broadcasts too
+    np.testing.assert_array_equal(wide.numpy(), np.where(mask, expected, X[0]))
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -108,6 +108,9 @@ def test_meshgrid_matches_numpy(indexing: str) -> None:
     found = fb.meshgrid(fb.tensor(a), fb.tensor(b), indexing=indexing)
     for x, y in zip(found, np.meshgrid(a, b, indexing=indexing), strict=True):  # type: ignore[call-overload]
         same(x, y)
+    found = fb.meshgrid(fb.tensor(7), fb.tensor(b), indexing=indexing)
+    for x, y in zip(found, np.meshgrid(7, b, indexing=indexing), strict=True):  # type: ignore[call-overload]
+        same(x, y)
 
 
 def test_a_filled_tensor_is_no_array_in_the_program() -> None:

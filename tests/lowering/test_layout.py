@@ -56,6 +56,18 @@ def test_both_operands_and_windows() -> None:
     assert names(after) == ["contract"]
 
 
+def test_slices_stay_where_their_bounds_belong() -> None:
+    """A slice from 0 reads every element at its own index, but its bounds are those of the transposed dims."""
+
+    def function(x: Value, w: Value) -> Value:
+        first = x.transpose(0, 2, 1).slice((0, 0, 0), (2, 5, 2), (1, 1, 1))
+        return contract(first, w, "b m k, k n -> b m n", (2, 5, 2, 4))
+
+    program = module(function, f64(2, 3, 5), f64(2, 4))
+    after = check_pass(layout, program, arrays(0, f64(2, 3, 5), f64(2, 4)), rtol=1e-14)
+    assert names(after) == ["transpose", "slice", "contract"]
+
+
 def test_the_heads_of_an_attention() -> None:
     def heads(y: Value) -> Value:
         return y.reshape((2, 5, 3, 4)).transpose((0, 2, 1, 3))

@@ -38,6 +38,18 @@ def test_composites_end_with_decompose() -> None:
         check(COMPOSITE, "decompose")
 
 
+def test_values_are_made_before_they_are_used() -> None:
+    program = module(lambda x: x.exp().log(), f64(3))
+    check(program, "trace")
+    (first,), (second,) = ops(program, "exp"), ops(program, "log")
+    block = first.parent
+    assert block is not None
+    block.insert_op_after(block.detach_op(first), second)
+    first.location = second.location = file_location("model.py", 9)
+    with pytest.raises(CompilerError, match=r"nd.log: uses a value too early after expand\n(?s:.*)model.py:9"):
+        check(program, "expand")
+
+
 def test_after_fuse_there_are_groups_and_views() -> None:
     check(PLAIN, "layout")
     check(VIEW, "fuse")

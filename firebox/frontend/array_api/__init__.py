@@ -2,8 +2,8 @@
 
 Names, arguments and type rules are the standard's; everything is a thin layer over the functions of ``firebox``. Where
 those go beyond the standard (promotion of integers with floats, say) so does this. What the standard has and this
-namespace lacks: complex numbers and the extension ``fft``; writing into arrays (``x[i] = v``); of ``linalg``,
-functions that need a matrix decomposition.
+namespace lacks: complex numbers and with them the extension ``fft`` (`fb.fft` has pairs of real arrays) and ``eig``;
+writing into arrays (``x[i] = v``).
 """
 
 from math import e, inf, nan, pi

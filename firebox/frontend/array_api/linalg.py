@@ -1,16 +1,18 @@
-"""The extension ``linalg`` as far as it needs no matrix decomposition."""
+"""The extension ``linalg``: all of it but eigenvalues of matrices that are not symmetric, which are complex."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from firebox.dialects.nd.array import Axes
 from firebox.errors import DTypeError
+from firebox.frontend import linalg
 from firebox.frontend.array_api import statistics
 from firebox.frontend.functions import linear_algebra, matrices, moving
 from firebox.frontend.tensor import Tensor
 
 __all__ = [
-    "cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "matrix_transpose", "outer", "tensordot", "trace",
+    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power",
+    "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "trace",
     "vecdot", "vector_norm",
 ]  # fmt: skip
 
@@ -57,12 +59,84 @@ def trace(x: Tensor, /, *, offset: int = 0, dtype: object = None) -> Tensor:
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
-    return matrices.matrix_norm(x, keepdims, ord)
+    return linalg.matrix_norm(x, keepdims, ord)
 
 
 def matrix_power(x: Tensor, n: int, /) -> Tensor:
-    return matrices.matrix_power(x, n)
+    return linalg.matrix_power(x, n)
 
 
 def vector_norm(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     return linear_algebra.norm(x, ord, axis, keepdims)
+
+
+# ---- decompositions ----------------------------------------------------------------------------------------------
+
+
+class EighResult(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class QRResult(NamedTuple):
+    Q: Tensor
+    R: Tensor
+
+
+class SlogdetResult(NamedTuple):
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class SVDResult(NamedTuple):
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
+    return linalg.cholesky(x, upper)
+
+
+def det(x: Tensor, /) -> Tensor:
+    return linalg.det(x)
+
+
+def eigh(x: Tensor, /) -> EighResult:
+    return EighResult(*linalg.eigh(x))
+
+
+def eigvalsh(x: Tensor, /) -> Tensor:
+    return linalg.eigvalsh(x)
+
+
+def inv(x: Tensor, /) -> Tensor:
+    return linalg.inv(x)
+
+
+def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
+    return linalg.matrix_rank(x, rtol)
+
+
+def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
+    return linalg.pinv(x, rtol)
+
+
+def qr(x: Tensor, /, *, mode: str = "reduced") -> QRResult:
+    return QRResult(*linalg.qr(x, mode))
+
+
+def slogdet(x: Tensor, /) -> SlogdetResult:
+    return SlogdetResult(*linalg.slogdet(x))
+
+
+def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
+    return linalg.solve(x1, x2)
+
+
+def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
+    return SVDResult(*linalg.svd(x, full_matrices))
+
+
+def svdvals(x: Tensor, /) -> Tensor:
+    return linalg.svdvals(x)

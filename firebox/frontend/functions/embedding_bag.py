@@ -5,11 +5,10 @@ from typing import Literal, get_args
 
 from firebox.dtypes import i64
 from firebox.errors import ShapeError, UserError
-from firebox.frontend.functions.shape import embedding
+from firebox.frontend.functions.shape import embedding, is_padding
 from firebox.frontend.functions.support import (
     A,
     arange_like,
-    equals,
     require_int,
     require_same_shape,
     shape_text,
@@ -33,7 +32,7 @@ def embedding_bag(
         indices: (bags, elements); or (elements,) of all bags one after the other, with ``offsets``.
         offsets: (bags,), where each bag starts; the first does at 0.
         per_sample_weights: a factor for each element, of the shape of ``indices``; in mode ``"sum"`` only.
-        padding_idx: elements of this value are no part of their bag.
+        padding_idx: elements of this value are no part of their bag; a negative one counts rows from the end.
 
     Raises:
         ShapeError: shapes that do not fit. DTypeError: indices that are no integers.
@@ -43,7 +42,7 @@ def embedding_bag(
     rows = embedding(indices, weight)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.astype(weight.dtype).expand_dims(-1)
-    counted = None if padding_idx is None else ~equals(indices, padding_idx).expand_dims(-1)
+    counted = None if padding_idx is None else ~is_padding(indices, weight, padding_idx).expand_dims(-1)
     if mode == "max":
         return _largest(rows, counted)
     rows = rows if counted is None else counted.where(rows, 0.0)

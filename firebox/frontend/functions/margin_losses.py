@@ -32,9 +32,9 @@ def margin_ranking_loss(first: A, second: A, target: A, margin: float = 0.0, red
 
 @one_node
 def hinge_embedding_loss(input: A, target: A, margin: float = 1.0, reduction: Reduction = "mean") -> A:
-    """The input where the target is 1, max(0, margin - input) where it is -1."""
+    """The input where the target is 1, max(0, margin - input) where it is -1; their sum where it is neither."""
     require_same_shape("hinge_embedding_loss", input, target)
-    losses = equals(target, 1).where(input, 0.0) + equals(target, -1).where(_above_zero(margin - input), 0.0)
+    losses = equals(target, -1).where(0.0, input) + equals(target, 1).where(0.0, _above_zero(margin - input))
     return reduce_loss("hinge_embedding_loss", losses, reduction)
 
 

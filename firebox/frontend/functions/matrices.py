@@ -113,12 +113,13 @@ def matrix_power(x: A, exponent: int) -> A:
     """The product of ``exponent`` copies of a square matrix; 0 gives the identity.
 
     Raises:
-        ShapeError: not square. UserError: a negative exponent, which needs an inverse.
+        ShapeError: not square. UserError: a negative exponent; `fb.linalg.matrix_power` inverts.
     """
     if x.rank < 2 or differ(x.shape[-1], x.shape[-2]):
         raise ShapeError("the matrix must be square", op="matrix_power", found=shape_text(x))
     if exponent < 0:
-        raise UserError("there is no inverse", op="matrix_power", expected="0 or more", found=exponent)
+        hint = "fb.linalg.matrix_power inverts"
+        raise UserError("there is no inverse", op="matrix_power", expected="0 or more", found=exponent, hint=hint)
     if exponent == 0:
         places = arange_like(x, x.shape[-1])
         one = (places.expand_dims(0) == places.expand_dims(1)).astype(x.dtype)
@@ -148,7 +149,7 @@ def matrix_norm(x: A, keepdims: bool = False, ord: Any = "fro") -> A:
         ord: ``"fro"``; 1 or -1: of columns; inf or -inf: of rows.
 
     Raises:
-        UserError: another norm (2, -2 and ``"nuc"`` need singular values).
+        UserError: another norm; `fb.linalg.matrix_norm` has those that need singular values.
     """
     if x.rank < 2:
         raise ShapeError("needs at least two dims", op="matrix_norm", found=shape_text(x))
@@ -156,8 +157,8 @@ def matrix_norm(x: A, keepdims: bool = False, ord: Any = "fro") -> A:
         return norm(x, 2, (-2, -1), keepdims)
     sums = {1: -2, -1: -2, float("inf"): -1, float("-inf"): -1}
     if ord not in sums:
-        expected = "fro, 1, -1, inf or -inf: others need singular values"
-        raise UserError("no such norm", op="matrix_norm", expected=expected, found=ord)
+        hint = "fb.linalg.matrix_norm has 2, -2 and nuc, which need singular values"
+        raise UserError("no such norm", op="matrix_norm", expected="fro, 1, -1, inf or -inf", found=ord, hint=hint)
     total = as_float(x).abs().sum(sums[ord], keepdims=True)
     axes = (-2, -1)
     result = total.max(axes, keepdims=True) if ord > 0 else total.min(axes, keepdims=True)
@@ -172,15 +173,29 @@ def cosine_similarity(a: A, b: A, axis: int = -1, eps: float = 1e-8) -> A:
 
 
 def cov(x: A, correction: float = 1) -> A:
-    """Covariances of the rows of a matrix (variables) over its columns (observations)."""
-    require_rank("cov", x, 2, "(variables, observations)")
+    """Covariances of the rows of a matrix (variables) over its columns (observations); 0-d of one variable.
+
+    A vector holds the observations of one variable.
+    """
+    c = _covariances("cov", x, correction)
+    return c.reshape(()) if c.shape == (1, 1) else c
+
+
+def _covariances(op: str, x: A, correction: float) -> A:
+    if x.rank == 1:
+        x = x.expand_dims(0)
+    require_rank(op, x, 2, "(variables, observations)")
     x = as_float(x)
     centred = x - x.mean(1, keepdims=True)
     return matmul(centred, centred.T) / (x.size_of(x.shape[1]) - correction)
 
 
 def corrcoef(x: A) -> A:
-    """Correlations of the rows of a matrix (variables) over its columns (observations)."""
-    c = cov(x)
+    """Correlations of the rows of a matrix (variables) over its columns (observations); 0-d of one variable.
+
+    A vector holds the observations of one variable.
+    """
+    c = _covariances("corrcoef", x, 1)
     scale = diagonal(c).rsqrt()
-    return c * scale.expand_dims(0) * scale.expand_dims(1)
+    r = c * scale.expand_dims(0) * scale.expand_dims(1)
+    return r.reshape(()) if r.shape == (1, 1) else r

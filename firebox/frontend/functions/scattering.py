@@ -8,6 +8,7 @@ from firebox.dialects.nd.array import normalize_axis
 from firebox.dialects.nd.base import lookup
 from firebox.dims import DimLike
 from firebox.errors import ONE_OF_SEVERAL, ShapeError, UserError
+from firebox.frontend.functions.moving import broadcast_shapes
 from firebox.frontend.functions.support import A, arange_like, positions, require_int, shape_text, static_size
 
 REDUCTIONS = ("set", "add", "mul", "min", "max", "mean")
@@ -227,10 +228,13 @@ def masked_fill(x: A, mask: A, value: Any) -> A:
 def masked_scatter(x: A, mask: A, values: A) -> A:
     """x with the elements where the mask holds replaced by those of ``values``, one after the other.
 
+    x and the mask broadcast.
+
     Raises:
         IndexRangeError: fewer values than places; raised when the result is read.
     """
-    spread = mask.broadcast_to(x.shape)
+    shape = broadcast_shapes(x.shape, mask.shape)
+    x, spread = x.broadcast_to(shape), mask.broadcast_to(shape)
     flat = spread.reshape((x.size,)).astype(dtypes.i64)
     number = (flat.cumsum(0) - 1).maximum(0)
     source = values.astype(x.dtype).reshape((values.size,)).take(number, 0)

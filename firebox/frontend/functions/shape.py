@@ -203,7 +203,7 @@ def embedding(indices: A, weight: A, padding_idx: int | None = None) -> A:
     """Rows of ``weight`` (rows, features) picked by integers of any shape.
 
     Args:
-        padding_idx: the row that gets no gradient.
+        padding_idx: the row that gets no gradient; a negative one counts from the end.
 
     Raises:
         DTypeError: the indices are no integers. ShapeError: the weight is no matrix.
@@ -214,9 +214,14 @@ def embedding(indices: A, weight: A, padding_idx: int | None = None) -> A:
         found = shape_text(weight)
         raise ShapeError("the weight must be a matrix", op="embedding", expected="(rows, features)", found=found)
     rows = weight.take(indices, 0)
-    return (
-        rows if padding_idx is None else equals(indices, padding_idx).expand_dims(-1).where(stop_gradient(rows), rows)
-    )
+    if padding_idx is None:
+        return rows
+    return is_padding(indices, weight, padding_idx).expand_dims(-1).where(stop_gradient(rows), rows)
+
+
+def is_padding(indices: A, weight: A, padding_idx: int) -> A:
+    """Where the indices are that row of ``weight``; a negative ``padding_idx`` counts from the end."""
+    return equals(indices, padding_idx if padding_idx >= 0 else weight.shape[0] + padding_idx)
 
 
 def one_hot(indices: A, num_classes: DimLike, dtype: object = dtypes.i64) -> A:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from firebox import dtypes
+from firebox.errors import UserError
 from firebox.frontend.custom import custom_vjp
 from firebox.frontend.functions import matrices as general
 from firebox.frontend.functions.shape import concat, narrow
@@ -125,6 +126,8 @@ def svd(a: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     if m < n:
         v, s, uh = svd(transposed(a), full_matrices)
         return transposed(uh), s, transposed(v)
+    if n == 0:
+        return identity(a, m, m if full_matrices else 0), a.sum(-2), transposed(a)[..., :0]
     u, s, vh = _svd(a)
     if full_matrices and m > n:
         rest = factored(u, m)[0]
@@ -216,8 +219,10 @@ def matrix_norm(x: Tensor, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     Raises:
         UserError: another norm. ShapeError: fewer than two dims.
     """
-    if ord not in (2, -2, "nuc"):
+    if ord in ("fro", None, 1, -1, float("inf"), float("-inf")):
         return general.matrix_norm(x, keepdims, ord)
+    if ord not in (2, -2, "nuc"):
+        raise UserError("no such norm", op="matrix_norm", expected="fro, nuc, 1, -1, 2, -2, inf or -inf", found=ord)
     values = svdvals(x)
     found = values.sum(-1) if ord == "nuc" else values.max(-1) if ord == 2 else values.min(-1)
     return found.expand_dims(-1).expand_dims(-1) if keepdims else found
