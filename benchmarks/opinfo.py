@@ -2,8 +2,9 @@
 
     python -m benchmarks.opinfo out/opinfo.csv [--samples 6] [--only NAME..] [--verbose]
 
-needs PyTorch, which Firebox itself does not. The tables beside this module say which function is which; `opinfo_reasons`
-says why an op has none. The rows are kept as docs/opinfo.csv, from which docs/oracles.md shows them.
+needs PyTorch, which Firebox itself does not. The tables beside this module say which function is which;
+`opinfo_reasons` says why an op has none. The rows are kept as benchmarks/opinfo.csv, from which docs/oracles.md shows
+them.
 """
 
 import argparse
@@ -28,7 +29,6 @@ from benchmarks.opinfo_elementwise import ELEMENTWISE
 from benchmarks.opinfo_layers import LAYERS
 from benchmarks.opinfo_reasons import reason
 from benchmarks.opinfo_support import Function, NotTried
-from firebox import errors
 
 TABLE: dict[str, Function] = {**ELEMENTWISE, **ARRAYS, **LAYERS}
 RENAMED = {"dim": "axis", "keepdim": "keepdims"}

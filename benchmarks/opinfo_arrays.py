@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-import firebox as fb
-from benchmarks.opinfo_support import Function, NotTried, named, only
+from benchmarks.opinfo_support import Function, NotTried, fb, named, only
 
 SHAPES: dict[str, Function] = {
     **named(
@@ -27,9 +26,9 @@ SHAPES: dict[str, Function] = {
     "atleast_2d": lambda x: each(fb.atleast_2d, x),
     "cat": lambda arrays, axis=0: cat(arrays, axis),
     "select_scatter": lambda x, values, axis, index: x.at[along(x, axis, index)].set(values),
-    "slice_scatter": lambda x, values, axis=0, start=None, end=None, step=1: (
-        x.at[along(x, axis, slice(start, end, step))].set(values)
-    ),
+    "slice_scatter": lambda x, values, axis=0, start=None, end=None, step=1: x.at[
+        along(x, axis, slice(start, end, step))
+    ].set(values),
     "split list_args": "split",
     "split_with_sizes": "split",
     "split_with_sizes_copy": "split",
@@ -86,29 +85,29 @@ INDICES: dict[str, Function] = {
     "index_put": lambda x, index, values, accumulate: (
         x.at[tuple(index)].add(values) if accumulate else x.at[tuple(index)].set(values)
     ),
-    "index_reduce prod": lambda x, *args, include_self=True: index_reduce(x, *args, include_self),
-    "index_reduce amin": lambda x, *args, include_self=True: index_reduce(x, *args, include_self),
-    "index_reduce amax": lambda x, *args, include_self=True: index_reduce(x, *args, include_self),
+    "index_reduce prod": lambda *args, include_self=True: index_reduce(include_self, *args),
+    "index_reduce amin": lambda *args, include_self=True: index_reduce(include_self, *args),
+    "index_reduce amax": lambda *args, include_self=True: index_reduce(include_self, *args),
     "put": lambda x, index, values, accumulate=False: put(x, index, values, accumulate),
     "scatter": lambda x, axis, index, values, reduce=None: scatter(x, axis, index, values, reduce),
     "scatter_add": lambda x, axis, index, values: fb.scatter(x, axis, index, values, "add"),
-    "scatter_reduce sum": lambda x, *args, include_self=True: scatter_reduce(x, *args, include_self),
-    "scatter_reduce prod": lambda x, *args, include_self=True: scatter_reduce(x, *args, include_self),
-    "scatter_reduce amin": lambda x, *args, include_self=True: scatter_reduce(x, *args, include_self),
-    "scatter_reduce amax": lambda x, *args, include_self=True: scatter_reduce(x, *args, include_self),
+    "scatter_reduce sum": lambda *args, include_self=True: scatter_reduce(include_self, *args),
+    "scatter_reduce prod": lambda *args, include_self=True: scatter_reduce(include_self, *args),
+    "scatter_reduce amin": lambda *args, include_self=True: scatter_reduce(include_self, *args),
+    "scatter_reduce amax": lambda *args, include_self=True: scatter_reduce(include_self, *args),
     "take": lambda x, index: fb.take(x, index, None),
     "take_along_dim": lambda x, index, axis=None: (
         fb.take_along_axis(x, index, axis) if axis is not None else fb.take(x, index.reshape(-1), None)
     ),
     "nonzero": lambda x, as_tuple=False: fb.nonzero(x) if as_tuple else fb.argwhere(x),
-    "searchsorted": lambda edges, x, sorter=None, right=False, side="left", out_int32=False: (
-        searchsorted(edges, x, "right" if right or side == "right" else "left", sorter).astype(integer(out_int32))
+    "searchsorted": lambda edges, x, sorter=None, right=False, side="left", out_int32=False: searchsorted(
+        edges, x, "right" if right or side == "right" else "left", sorter
+    ).astype(integer(out_int32)),
+    "bucketize": lambda x, edges, right=False, out_int32=False: fb.bucketize(x, edges, right).astype(
+        integer(out_int32)
     ),
-    "bucketize": lambda x, edges, right=False, out_int32=False: (
-        fb.bucketize(x, edges, right).astype(integer(out_int32))
-    ),
-    "unique": lambda x, sorted=True, return_inverse=False, return_counts=False, axis=None: (
-        unique(x, return_inverse, return_counts, axis)
+    "unique": lambda x, sorted=True, return_inverse=False, return_counts=False, axis=None: unique(
+        x, return_inverse, return_counts, axis
     ),
 }
 
@@ -149,8 +148,8 @@ REDUCTIONS: dict[str, Function] = {
     "std_mean unbiased": lambda x, *args, **kw: moments(std_mean, x, *args, **kw),
     "mode": lambda x, axis=-1, keepdims=False: fb.mode(x, axis, keepdims)[0],
     "median": lambda x, axis=None, keepdims=False: lower_median(x, axis, keepdims),
-    "quantile": lambda x, q, axis=None, keepdims=False, interpolation="linear": (
-        quantile(x, q, axis, keepdims, interpolation)
+    "quantile": lambda x, q, axis=None, keepdims=False, interpolation="linear": quantile(
+        x, q, axis, keepdims, interpolation
     ),
     "cov": lambda x, correction=1, fweights=None, aweights=None: cov(x, correction, fweights, aweights),
     "corrcoef": "corrcoef",
@@ -158,12 +157,12 @@ REDUCTIONS: dict[str, Function] = {
     "norm": lambda x, p=2.0, axis=None, keepdims=False: norm(x, p, axis, keepdims),
     "norm inf": lambda x, p, axis=None, keepdims=False: norm(x, p, axis, keepdims),
     "norm fro": lambda x, p="fro", axis=None, keepdims=False: fb.norm(x, 2.0, some(axis), keepdims),
-    "linalg.vector_norm": lambda x, ord=2, axis=None, keepdims=False, dtype=None: (
-        fb.vector_norm(typed(x, dtype), some(axis), keepdims, ord)
+    "linalg.vector_norm": lambda x, ord=2, axis=None, keepdims=False, dtype=None: fb.vector_norm(
+        typed(x, dtype), some(axis), keepdims, ord
     ),
     "linalg.norm": lambda x, ord=None, axis=None, keepdims=False: linalg_norm(x, ord, axis, keepdims),
-    "linalg.norm subgradients_at_zero": lambda x, ord=None, axis=None, keepdims=False: (
-        linalg_norm(x, ord, axis, keepdims)
+    "linalg.norm subgradients_at_zero": lambda x, ord=None, axis=None, keepdims=False: linalg_norm(
+        x, ord, axis, keepdims
     ),
     "linalg.matrix_norm": lambda x, ord="fro", axis=(-2, -1), keepdims=False: matrix_norm(x, ord, axis, keepdims),
     "nn.functional.normalize": lambda x, p=2.0, axis=1, eps=1e-12: fb.normalize(x, p, axis, eps),
@@ -261,7 +260,7 @@ def typed(x: Any, dtype: Any) -> Any:
     return x if dtype is None else x.astype(dtype)
 
 
-def integer(narrow_one: bool) -> fb.DType:
+def integer(narrow_one: bool) -> Any:
     return fb.int32 if narrow_one else fb.int64
 
 
@@ -301,6 +300,7 @@ def indexed(index: Any) -> Any:
 
 
 def like_rows(x: Any, axis: int, index: Any, value: Any) -> Any:
+    only(x.ndim > 0, "a 0-d array has no axis")
     shape = list(x.shape)
     shape[axis] = index.shape[0]
     return fb.broadcast_to(fb.tensor(value) if not isinstance(value, fb.Tensor) else value, tuple(shape))
@@ -313,12 +313,12 @@ def scatter(x: Any, axis: int, index: Any, values: Any, reduce: str | None) -> A
     return fb.scatter(x, axis, index, values, _REDUCED[reduce])
 
 
-def scatter_reduce(x: Any, axis: int, index: Any, values: Any, reduce: str, include_self: bool) -> Any:
+def scatter_reduce(include_self: bool, x: Any, axis: int, index: Any, values: Any, reduce: str) -> Any:
     only(include_self, "the array's own elements take part")
     return fb.scatter(x, axis, index, values, _REDUCED[reduce])
 
 
-def index_reduce(x: Any, axis: int, index: Any, values: Any, reduce: str, include_self: bool) -> Any:
+def index_reduce(include_self: bool, x: Any, axis: int, index: Any, values: Any, reduce: str) -> Any:
     only(include_self, "the array's own elements take part")
     return fb.index_put(x, axis, index, values, _REDUCED[reduce])
 
@@ -357,6 +357,7 @@ def lower_median(x: Any, axis: int | None, keepdims: bool) -> Any:
     if axis is None:
         only(x.size % 2 == 1, "the median of an even number of elements is the mean of the two in the middle")
         return fb.median(x)
+    only(x.ndim > 0, "a 0-d array has no axis")
     return fb.kthvalue(x, (x.shape[axis] + 1) // 2, axis, keepdims)
 
 

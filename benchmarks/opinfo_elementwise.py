@@ -6,8 +6,7 @@ A value is the name of a function that takes PyTorch's arguments as they are (``
 
 from typing import Any
 
-import firebox as fb
-from benchmarks.opinfo_support import Function, NotTried, cast_to, named
+from benchmarks.opinfo_support import Function, NotTried, cast_to, fb, named
 
 UNARY = named(
     "abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 floor i0 "
@@ -86,14 +85,14 @@ ELEMENTWISE: dict[str, Function] = {
     # ---- constants
     "arange": lambda *bounds, end=(), dtype=None: arange((*bounds, end) if end != () else bounds, dtype),
     "linspace": lambda start, end, steps, dtype=fb.float32: fb.linspace(*numbers(start, end), steps, dtype=dtype),
-    "linspace tensor_overload": lambda start, end, steps, dtype=fb.float32: (
-        fb.linspace(*numbers(start, end), steps, dtype=dtype)
+    "linspace tensor_overload": lambda start, end, steps, dtype=fb.float32: fb.linspace(
+        *numbers(start, end), steps, dtype=dtype
     ),
-    "logspace": lambda start, end, steps, base=10.0, dtype=fb.float32: (
-        fb.logspace(*numbers(start, end), steps, base, dtype)
+    "logspace": lambda start, end, steps, base=10.0, dtype=fb.float32: fb.logspace(
+        *numbers(start, end), steps, base, dtype
     ),
-    "logspace tensor_overload": lambda start, end, steps, base=10.0, dtype=fb.float32: (
-        fb.logspace(*numbers(start, end), steps, base, dtype)
+    "logspace tensor_overload": lambda start, end, steps, base=10.0, dtype=fb.float32: fb.logspace(
+        *numbers(start, end), steps, base, dtype
     ),
     "eye": lambda n, m=None, dtype=fb.float32: fb.eye(n, m, dtype=dtype),
     "full": lambda shape, value, dtype=None: fb.full(shape, value, dtype),
@@ -141,13 +140,13 @@ def numbers(*bounds: Any) -> tuple[Any, ...]:
     return bounds
 
 
-def arange(bounds: tuple[Any, ...], dtype: fb.DType | None) -> Any:
+def arange(bounds: tuple[Any, ...], dtype: Any) -> Any:
     """With the type that PyTorch takes: f32 for floats."""
     kind = fb.float32 if any(isinstance(b, float) for b in numbers(*bounds)) else fb.int64
     return fb.arange(*bounds, dtype=dtype or kind)
 
 
-def dtype_of(given: Any) -> fb.DType | None:
+def dtype_of(given: Any) -> Any:
     """The type that an argument of `to` names, or has."""
     if isinstance(given, fb.Tensor):
         return given.dtype

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-import firebox as fb
-from benchmarks.opinfo_support import Function, NotTried, only
+from benchmarks.opinfo_support import Function, NotTried, fb, only
 
 F = fb.nn.functional
 
@@ -30,8 +29,8 @@ ACTIVATIONS: dict[str, Function] = {
     "nn.functional.softplus": lambda x, beta=1.0, threshold=20.0: softplus(x, beta, threshold),
     "nn.functional.tanhshrink": lambda x: F.tanh_shrink(x),
     "nn.functional.threshold": lambda x, threshold, value, inplace=False: F.threshold(x, threshold, value),
-    "nn.functional.rrelu": lambda x, lower=1 / 8, upper=1 / 3, training=False, inplace=False: (
-        rrelu(x, lower, upper, training)
+    "nn.functional.rrelu": lambda x, lower=1 / 8, upper=1 / 3, training=False, inplace=False: rrelu(
+        x, lower, upper, training
     ),
     "softmax": lambda x, axis, dtype=None: F.softmax(typed(x, dtype), axis),
     "softmax with_dtype": lambda x, axis, dtype=None: F.softmax(typed(x, dtype), axis),
@@ -46,8 +45,8 @@ LOSSES: dict[str, Function] = {
     "nn.functional.cross_entropy": lambda x, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0: (  # noqa: E501
         F.cross_entropy(x, target, weight, reduction, label_smoothing, ignore_index)
     ),
-    "nn.functional.nll_loss": lambda x, target, weight=None, ignore_index=-100, reduction="mean": (
-        F.nll_loss(x, target, weight, reduction, ignore_index, 1 if x.ndim > 1 else 0)
+    "nn.functional.nll_loss": lambda x, target, weight=None, ignore_index=-100, reduction="mean": F.nll_loss(
+        x, target, weight, reduction, ignore_index, 1 if x.ndim > 1 else 0
     ),
     "nn.functional.mse_loss": "mse_loss",
     "nn.functional.l1_loss": "l1_loss",
@@ -69,8 +68,8 @@ LOSSES: dict[str, Function] = {
     "nn.functional.kl_div": "kl_div",
     "nn.functional.poisson_nll_loss": "poisson_nll_loss",
     "nn.functional.gaussian_nll_loss": lambda x, target, *args, **kw: gaussian_nll_loss(x, target, *args, **kw),
-    "nn.functional.binary_cross_entropy": lambda x, target, weight=None, reduction="mean": (
-        F.binary_cross_entropy(x, target, reduction, weight)
+    "nn.functional.binary_cross_entropy": lambda x, target, weight=None, reduction="mean": F.binary_cross_entropy(
+        x, target, reduction, weight
     ),
     "nn.functional.binary_cross_entropy_with_logits": lambda x, target, weight=None, pos_weight=None, reduction="mean": (  # noqa: E501
         F.bce_with_logits(x, target, weight, reduction, pos_weight)
@@ -80,8 +79,8 @@ LOSSES: dict[str, Function] = {
     ),
     "nn.functional.linear_cross_entropy": "linear_cross_entropy",
     "nn.functional.cosine_similarity": lambda x, y, axis=1, eps=1e-8: F.cosine_similarity(x, y, axis, eps),
-    "nn.functional.pairwise_distance": lambda x, y, p=2.0, eps=1e-6, keepdims=False: (
-        F.pairwise_distance(x, y, p, eps, keepdims)
+    "nn.functional.pairwise_distance": lambda x, y, p=2.0, eps=1e-6, keepdims=False: pairwise_distance(
+        x, y, p, eps, keepdims
     ),
 }
 
@@ -124,8 +123,8 @@ SPATIAL: dict[str, Function] = {
     "nn.functional.adaptive_max_pool1d": lambda x, size, indices: adaptive_max(x, size, indices, 1),
     "nn.functional.adaptive_max_pool2d": lambda x, size, indices: adaptive_max(x, size, indices, 2),
     "nn.functional.adaptive_max_pool3d": lambda x, size, indices: adaptive_max(x, size, indices, 3),
-    "nn.functional.unfold": lambda x, size, dilation=1, padding=0, stride=1: (
-        batched(F.unfold, x, 4, size, dilation, padding, stride)
+    "nn.functional.unfold": lambda x, size, dilation=1, padding=0, stride=1: batched(
+        F.unfold, x, 4, size, dilation, padding, stride
     ),
     "nn.functional.pixel_shuffle": lambda x, upscale_factor: F.pixel_shuffle(x, upscale_factor),
     "nn.functional.pixel_unshuffle": lambda x, downscale_factor: F.pixel_unshuffle(x, downscale_factor),
@@ -141,33 +140,33 @@ SPATIAL: dict[str, Function] = {
     "nn.functional.interpolate trilinear": lambda x, *args, **kw: interpolate(x, *args, **kw),
     "nn.functional.interpolate area": lambda x, *args, **kw: interpolate(x, *args, **kw),
     "nn.functional.upsample_nearest": lambda x, size=None, scale_factor=None: interpolate(x, size, scale_factor),
-    "nn.functional.upsample_bilinear": lambda x, size=None, scale_factor=None: (
-        interpolate(x, size, scale_factor, "bilinear", True)
+    "nn.functional.upsample_bilinear": lambda x, size=None, scale_factor=None: interpolate(
+        x, size, scale_factor, "bilinear", True
     ),
-    "_upsample_bilinear2d_aa": lambda x, output_size, align_corners, scale_factors=None, **scales: (
-        antialiased(x, output_size, align_corners, scale_factors, **scales)
+    "_upsample_bilinear2d_aa": lambda x, output_size, align_corners, scale_factors=None, **scales: antialiased(
+        x, output_size, align_corners, scale_factors, **scales
     ),
 }
 
 OTHER: dict[str, Function] = {
-    "nn.functional.embedding": lambda weight, indices, padding_idx=None, max_norm=None, **kw: (
-        embedding(weight, indices, padding_idx, max_norm)
+    "nn.functional.embedding": lambda weight, indices, padding_idx=None, max_norm=None, **kw: embedding(
+        weight, indices, padding_idx, max_norm
     ),
     "nn.functional.embedding_bag": lambda weight, indices, **kw: embedding_bag(weight, indices, **kw),
-    "nn.functional.scaled_dot_product_attention": lambda q, k, v, attn_mask=None, dropout_p=0.0, **kw: (
-        attention(q, k, v, attn_mask, dropout_p, **kw)
+    "nn.functional.scaled_dot_product_attention": lambda q, k, v, attn_mask=None, dropout_p=0.0, **kw: attention(
+        q, k, v, attn_mask, dropout_p, **kw
     ),
     "nn.functional.dropout": lambda x, p=0.5, training=True, inplace=False: dropped(F.dropout, x, p, training),
     "nn.functional.dropout2d": lambda x, p=0.5, training=True, inplace=False: dropped(F.dropout2d, x, p, training, 4),
     "nn.functional.dropout3d": lambda x, p=0.5, training=True, inplace=False: dropped(F.dropout3d, x, p, training, 5),
-    "nn.functional.alpha_dropout": lambda x, p=0.5, training=True, inplace=False: (
-        dropped(F.alpha_dropout, x, p, training)
+    "nn.functional.alpha_dropout": lambda x, p=0.5, training=True, inplace=False: dropped(
+        F.alpha_dropout, x, p, training
     ),
-    "nn.functional.feature_alpha_dropout without_train": lambda x, p=0.5, training=True, inplace=False: (
-        dropped(F.feature_alpha_dropout, x, p, training)
+    "nn.functional.feature_alpha_dropout without_train": lambda x, p=0.5, training=True, inplace=False: dropped(
+        F.feature_alpha_dropout, x, p, training
     ),
-    "nn.functional.feature_alpha_dropout with_train": lambda x, p=0.5, training=True, inplace=False: (
-        dropped(F.feature_alpha_dropout, x, p, training)
+    "nn.functional.feature_alpha_dropout with_train": lambda x, p=0.5, training=True, inplace=False: dropped(
+        F.feature_alpha_dropout, x, p, training
     ),
 }
 
@@ -202,6 +201,7 @@ def dropped(function: Any, x: Any, p: float, training: bool, rank: int | None = 
 
 def classes(function: Any, x: Any, *args: Any, **kw: Any) -> Any:
     only(x.ndim > 0, "with an axis of classes")
+    only(x.ndim > 1 or args[0].ndim < 2, "targets have no batch where scores have none")
     return function(x, *args, **kw)
 
 
@@ -222,8 +222,8 @@ def layer_norm(x: Any, shape: Sequence[int], weight: Any, bias: Any, eps: float)
 
 
 def batch_norm(
-    x: Any, mean: Any, variance: Any, weight: Any = None, bias: Any = None, training: Any = False, momentum: float = 0.1,
-    eps: float = 1e-5,
+    x: Any, mean: Any, variance: Any, weight: Any = None, bias: Any = None, training: Any = False,
+    momentum: float = 0.1, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
     """With the statistics of the batch, or with those given."""
     only(x.ndim > 1, "with channels")
@@ -249,7 +249,10 @@ def avg_pool(
     function: Any, x: Any, rank: int, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Any:  # fmt: skip
-    return batched(function, x, rank, kernel_size, stride or None, padding, count_include_pad, ceil_mode, divisor_override)
+    padding = padding[0] if isinstance(padding, tuple) and len(padding) == 1 else padding
+    return batched(
+        function, x, rank, kernel_size, stride or None, padding, count_include_pad, ceil_mode, divisor_override
+    )
 
 
 def max_pool(plain: Any, indexed: Any, x: Any, rank: int, return_indices: bool, **kw: Any) -> Any:
@@ -297,7 +300,13 @@ def embedding_bag(
 ) -> Any:  # fmt: skip
     only(max_norm is None, "weights are not changed by a forward pass")
     only(not include_last_offset, "offsets say where bags start")
+    only(mode != "max" or offsets is None, "no maxima of bags with offsets")
     return F.embedding_bag(indices, weight, offsets, mode, per_sample_weights, padding_idx)
+
+
+def pairwise_distance(x: Any, y: Any, p: float, eps: float, keepdims: bool) -> Any:
+    only(p >= 0, "p is not negative")
+    return F.pairwise_distance(x, y, p, eps, keepdims)
 
 
 def attention(q: Any, k: Any, v: Any, mask: Any, dropout: float, **kw: Any) -> Any:

@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import firebox as fb
+import firebox
+
+fb: Any = firebox
+"""Untyped: the tables pass on whatever the samples hold."""
 
 Function = str | Callable[..., Any]
 """The name of a public function, or a function of PyTorch's arguments."""
@@ -18,7 +21,7 @@ def named(names: str) -> dict[str, Function]:
     return {name: name for name in names.split()}
 
 
-def cast_to(dtype: fb.DType) -> Callable[..., Any]:
+def cast_to(dtype: Any) -> Callable[..., Any]:
     """A conversion."""
     return lambda x: x.astype(dtype)
 

@@ -215,6 +215,7 @@ def _legal(stage: legal.Legal) -> str:
     parts = [f"nd ops of the kinds {kinds}"] if kinds else []
     parts += ["transforms"] if stage.transforms else []
     parts += ["`nd.group`, which holds plain ops"] if stage.groups else []
+    parts += ["control flow"] if stage.control else []
     parts += [f"kernels of {', '.join(f'`{d}`' for d in sorted(stage.dialects))}"] if stage.dialects else []
     return "; ".join(parts)
 
@@ -275,6 +276,8 @@ FOLDERS = (
     "firebox/dims",
     "firebox/frontend",
     "firebox/frontend/functions",
+    "firebox/frontend/linalg",
+    "firebox/frontend/vision",
     "firebox/frontend/array_api",
     "firebox/frontend/nn",
     "firebox/frontend/optim",
@@ -305,6 +308,13 @@ def public_functions(module: str) -> list[str]:
     return markdown(("function", "is"), ((f"`{n}{_arguments(f)}`", summary(f)) for n, f in functions.items()))
 
 
+def part_functions(part: str) -> list[str]:
+    """The public functions of a part of `fb`, as they are called after its name."""
+    module = getattr(firebox, part)
+    found = {name: getattr(module, name) for name in module.__all__}
+    return markdown(("function", "is"), ((f"`{n}{_arguments(f)}`", summary(f)) for n, f in found.items()))
+
+
 def _arguments(function: Callable[..., Any]) -> str:
     """The parameters with their defaults, without types."""
     parameters = inspect.signature(function).parameters.values()
@@ -327,6 +337,9 @@ TOPICS = (
     "scattering",
     "sets",
     "statistics",
+    "special",
+    "numeric",
+    "assembling",
     "linear_algebra",
     "einsum",
     "matrices",
@@ -354,7 +367,9 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "errors": error_classes,
     "functions elementwise": partial(public_functions, "firebox.frontend.elementwise"),
     "functions pairs": partial(public_functions, "firebox.frontend.pairs"),
+    "functions control": partial(public_functions, "firebox.frontend.control"),
     **{f"functions {topic}": partial(public_functions, f"firebox.frontend.functions.{topic}") for topic in TOPICS},
+    **{f"functions of {part}": partial(part_functions, part) for part in ("linalg", "fft", "signal", "vision")},
     "accuracy": accuracy,
 }
 """By name: the lines of each table."""

@@ -29,6 +29,7 @@ _BY_MODULE: dict[str, str] = {
     "firebox.frontend.devices": "current_device device set_default_device",
     "firebox.frontend.execute": "flush",
     "firebox.frontend.grad_mode": "enable_grad is_grad_enabled no_grad",
+    "firebox.frontend.gradients": "Gradients",
     "firebox.frontend.inspection": "dim spec",
     "firebox.frontend.jit": "jit",
     "firebox.frontend.profile": "profile",
@@ -36,6 +37,7 @@ _BY_MODULE: dict[str, str] = {
     "firebox.frontend.stats": "reset_stats stats",
     "firebox.frontend.tensor": "Tensor from_dlpack from_numpy tensor",
     "firebox.frontend.custom": "checkpoint custom_vjp",
+    "firebox.frontend.custom_jvp": "custom_jvp",
     "firebox.frontend.transform": "grad hessian jacobian jvp stop_gradient value_and_grad vjp vmap",
     "firebox.frontend.functions.activations": """
         celu elu gelu glu hard_shrink hard_sigmoid hard_swish hard_tanh leaky_relu
@@ -59,8 +61,8 @@ _BY_MODULE: dict[str, str] = {
     "firebox.frontend.functions.distances": "cdist pairwise_distance pdist",
     "firebox.frontend.functions.distribution_losses": "gaussian_nll_loss kl_div poisson_nll_loss",
     "firebox.frontend.functions.dropout": """
-        alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout
-        gaussian_noise gumbel_softmax rrelu
+        alpha_dropout categorical dropout dropout1d dropout2d dropout3d
+        feature_alpha_dropout gaussian_noise gumbel_softmax rand_like randn_like rrelu
     """,
     "firebox.frontend.functions.einsum": "einsum",
     "firebox.frontend.functions.embedding_bag": "embedding_bag",
@@ -149,6 +151,7 @@ _BY_MODULE: dict[str, str] = {
     """,
 }
 _FUNCTIONS = "firebox.frontend.functions"
+_ACCEPTING = (_FUNCTIONS, "firebox.frontend.creation")
 _RENAMED = {
     "arccos": ("firebox.frontend.functions.mathematics", "acos"),
     "arccosh": ("firebox.frontend.functions.mathematics", "acosh"),
@@ -173,7 +176,9 @@ _SUBMODULES = {
     "random": "firebox.frontend.random",
     "record": "firebox.frontend.record",
     "runtime": "firebox.runtime",
+    "signal": "firebox.frontend.signal",
     "train": "firebox.frontend.train",
+    "vision": "firebox.frontend.vision",
 }
 _WHERE: dict[str, tuple[str, str]] = {name: (m, name) for m, names in _BY_MODULE.items() for name in names.split()}
 _WHERE.update(_RENAMED)
@@ -188,7 +193,7 @@ def __getattr__(name: str) -> Any:
     elif name in _WHERE:
         module, attribute = _WHERE[name]
         value = getattr(importlib.import_module(module), attribute) if attribute else _dtype(name)
-        if module.startswith(_FUNCTIONS):
+        if module.startswith(_ACCEPTING):
             value = importlib.import_module(f"{_FUNCTIONS}.accept").accepting(value)
     else:
         raise AttributeError(f"module 'firebox' has no attribute {name!r}")

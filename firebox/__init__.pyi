@@ -20,7 +20,9 @@ from firebox.frontend import nn as nn
 from firebox.frontend import optim as optim
 from firebox.frontend import random as random
 from firebox.frontend import record as record
+from firebox.frontend import signal as signal
 from firebox.frontend import train as train
+from firebox.frontend import vision as vision
 from firebox.frontend.aot import compile as compile
 from firebox.frontend.aot import export as export
 from firebox.frontend.apply import apply as apply
@@ -52,6 +54,7 @@ from firebox.frontend.creation import zeros as zeros
 from firebox.frontend.creation import zeros_like as zeros_like
 from firebox.frontend.custom import checkpoint as checkpoint
 from firebox.frontend.custom import custom_vjp as custom_vjp
+from firebox.frontend.custom_jvp import custom_jvp as custom_jvp
 from firebox.frontend.devices import current_device as current_device
 from firebox.frontend.devices import device as device
 from firebox.frontend.devices import set_default_device as set_default_device
@@ -163,6 +166,7 @@ from firebox.frontend.functions.distribution_losses import gaussian_nll_loss as 
 from firebox.frontend.functions.distribution_losses import kl_div as kl_div
 from firebox.frontend.functions.distribution_losses import poisson_nll_loss as poisson_nll_loss
 from firebox.frontend.functions.dropout import alpha_dropout as alpha_dropout
+from firebox.frontend.functions.dropout import categorical as categorical
 from firebox.frontend.functions.dropout import dropout as dropout
 from firebox.frontend.functions.dropout import dropout1d as dropout1d
 from firebox.frontend.functions.dropout import dropout2d as dropout2d
@@ -170,6 +174,8 @@ from firebox.frontend.functions.dropout import dropout3d as dropout3d
 from firebox.frontend.functions.dropout import feature_alpha_dropout as feature_alpha_dropout
 from firebox.frontend.functions.dropout import gaussian_noise as gaussian_noise
 from firebox.frontend.functions.dropout import gumbel_softmax as gumbel_softmax
+from firebox.frontend.functions.dropout import rand_like as rand_like
+from firebox.frontend.functions.dropout import randn_like as randn_like
 from firebox.frontend.functions.dropout import rrelu as rrelu
 from firebox.frontend.functions.einsum import einsum as einsum
 from firebox.frontend.functions.embedding_bag import embedding_bag as embedding_bag
@@ -427,6 +433,7 @@ from firebox.frontend.functions.unfold import unfold as unfold
 from firebox.frontend.grad_mode import enable_grad as enable_grad
 from firebox.frontend.grad_mode import is_grad_enabled as is_grad_enabled
 from firebox.frontend.grad_mode import no_grad as no_grad
+from firebox.frontend.gradients import Gradients as Gradients
 from firebox.frontend.inspection import dim as dim
 from firebox.frontend.inspection import spec as spec
 from firebox.frontend.jit import jit as jit

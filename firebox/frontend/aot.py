@@ -39,7 +39,7 @@ def compile(  # the builtin is not used here
     path: str | os.PathLike[str] | None = None,
     weights: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     name: str = "",
-    checkpoint: str = "keep-all",
+    checkpoint: str | int = "none",
 ) -> Model:
     """Compile a function or model for fixed input types, and write it as one file if a path is given.
 
@@ -51,7 +51,7 @@ def compile(  # the builtin is not used here
         path: where to write the ``.fbox`` file.
         weights: values for the model's parameters and buffers by path, or a safetensors file of them.
         name: of the model; by default that of the function or class.
-        checkpoint: what gradients inside keep, a strategy of the pass `checkpoint`.
+        checkpoint: what gradients inside keep, a strategy of the pass `checkpoint` or a budget; see `jit`.
 
     Returns:
         The model, to be called on NumPy arrays on the CPU; `firebox.runtime.load` takes another device. If no target
@@ -100,7 +100,7 @@ def build(source: Source, target: Targets = "host", options: Options | None = No
         builds=builds,
         weights=source.weights,
         nd=irtext.print_module(source.module),
-        options={"checkpoint": options.checkpoint},
+        options={"checkpoint": str(options.checkpoint)},
         pipeline=PHASES,
         compiler={"name": "firebox", "version": VERSION, "llvm": llvm_version()},
     )

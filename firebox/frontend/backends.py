@@ -34,13 +34,17 @@ def bind(compiled: Compiled, sizes: Sequence[int]) -> Bound:
 class Backend(Protocol):
     """Compiles plans for one device."""
 
-    def compile(self, plan: Plan, dynamic: Collection[int], names: Sequence[str]) -> Compiled: ...
+    def compile(
+        self, plan: Plan, dynamic: Collection[int], names: Sequence[str], options: Options | None = None
+    ) -> Compiled: ...
 
 
 class InterpretBackend:
     """Runs each op in NumPy: slow, exact in meaning, and independent of the compiler."""
 
-    def compile(self, plan: Plan, dynamic: Collection[int], names: Sequence[str]) -> Compiled:
+    def compile(
+        self, plan: Plan, dynamic: Collection[int], names: Sequence[str], options: Options | None = None
+    ) -> Compiled:
         from firebox.frontend.compiler import interpreted  # loads the lowering, which a cached program does not need
 
         return interpreted(plan, dynamic, names)
@@ -53,17 +57,19 @@ class NativeBackend:
         self.device = device
         self.options = Options()
 
-    def compile(self, plan: Plan, dynamic: Collection[int], names: Sequence[str]) -> Compiled:
+    def compile(
+        self, plan: Plan, dynamic: Collection[int], names: Sequence[str], options: Options | None = None
+    ) -> Compiled:
         lines = step_locations(plan)
         try:
-            program, code = self._find(plan, dynamic)
+            program, code = self._find(plan, dynamic, options or self.options)
         except FireboxError as error:
             raise _located(error, lines) from None
         here = replace(program, locations=tuple(_line(text, lines) for text in program.locations))
         return Executable(here, code, self.device)
 
-    def _find(self, plan: Plan, dynamic: Collection[int]) -> tuple[Program, Code]:
-        target, options = self.device.target, self.options
+    def _find(self, plan: Plan, dynamic: Collection[int], options: Options) -> tuple[Program, Code]:
+        target = self.device.target
         cache = program_cache()
         key = cache.key(describe(plan, dynamic), target, repr(options), extension_hash())
         found = cache.load(key)

@@ -12,29 +12,59 @@ from firebox.dialects.nd.base import lookup
 from firebox.dialects.nd.transform import GradOp
 from firebox.errors import DTypeError, ShapeError, TraceError, UserError
 from firebox.frontend.crossing import Pull, crosses
-from firebox.frontend.slots import Slot
+from firebox.frontend.slots import Slot, detached
 from firebox.frontend.stats import COUNTERS
-from firebox.frontend.trace import STATE, LeafVar, Node, Region, RegionNode, Var, record, record_region, scalar_var
+from firebox.frontend.trace import (
+    STATE,
+    CutVar,
+    LeafVar,
+    Node,
+    Region,
+    RegionNode,
+    Var,
+    record,
+    record_region,
+    scalar_var,
+)
 
 
-def make_leaf(var: Var) -> LeafVar:
+class PlainVar(CutVar):
+    """A value that no gradients can be asked for; see `plain`."""
+
+    __slots__ = ()
+
+
+def plain(var: Var) -> PlainVar:
+    """The same value without derivatives, that is refused as a leaf."""
+    known = detached(var)
+    if known.buffer is None and known.node is None:  # a placeholder, which is known by its identity
+        known = record(lookup("nd.stop_gradient"), (known,), {})[0]
+    return PlainVar(known.aval, known.device, known.node, known.index, False, known.buffer)
+
+
+def associated(var: Var) -> CutVar:
+    """The value of a `plain` one as one that may be a leaf."""
+    return CutVar(var.aval, var.device, var.node, var.index, False, var.buffer)
+
+
+def make_leaf(var: Var, op: str) -> LeafVar:
     """The value as one that gradients are taken by.
 
     Raises:
-        DTypeError: it is not floating. UserError: it has derivatives by something else.
+        DTypeError: it is not floating. UserError: it has derivatives by something else, or is a `plain` one.
     """
     if not var.aval.dtype.is_float:
-        raise DTypeError(
-            "only floats have gradients", op="requires_grad_", expected="a float type", found=var.aval.dtype.name
-        )
+        raise DTypeError("only floats have gradients", op=op, expected="a float type", found=var.aval.dtype.name)
     if var.tracked:
         hint = "detach() it first"
-        raise UserError("this is a result with derivatives of its own, not a leaf", op="requires_grad_", hint=hint)
+        raise UserError("this is a result with derivatives of its own, not a leaf", op=op, hint=hint)
+    if isinstance(var, PlainVar):
+        raise UserError("this value is without autodiff", op=op, found=var.aval, hint="call autodiff() on it first")
     return LeafVar(var, Slot(tracks=True))
 
 
-def backward(var: Var, cotangent: Var | None, retain_graph: bool, create_graph: bool) -> None:
-    """Add the derivatives of ``var`` by every leaf behind it to the leaves' gradients.
+def backward(var: Var, cotangent: Var | None, retain_graph: bool, create_graph: bool) -> list[tuple[LeafVar, Var]]:
+    """Add the derivatives of ``var`` by every leaf behind it to the leaves' gradients; and give them, by leaf.
 
     Args:
         cotangent: what to multiply the derivative with; needed when ``var`` has more than one element.
@@ -59,6 +89,7 @@ def backward(var: Var, cotangent: Var | None, retain_graph: bool, create_graph: 
     for leaf, gradient in zip(leaves, gradients, strict=True):
         known = leaf.grad.get()
         leaf.grad.set(gradient if known is None else record(lookup("nd.add"), (known, gradient), {})[0])
+    return list(zip(leaves, gradients, strict=True))
 
 
 def _whole(

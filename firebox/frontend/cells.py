@@ -115,6 +115,10 @@ class Param(Cell):
         self.requires_grad = wanted
         return self
 
+    def set_require_grad(self, wanted: bool) -> "Param":
+        """As `requires_grad_`: a parameter is a place, and stays the same one."""
+        return self.requires_grad_(wanted)
+
     @property
     def grad(self) -> Tensor | None:
         """The gradient that has been accumulated, or None."""

@@ -291,9 +291,7 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: 
     if isinstance(lower, Tensor) or isinstance(upper, Tensor):
         return _while_between(lower, upper, body_fn, init)
     first, last = (b if isinstance(b, dims.Dim) else operator.index(b) for b in (lower, upper))
-    count = last - first
-    if isinstance(count, int):
-        count = max(count, 0)
+    count = dims.maximum(last - first, 0)
     leaves = [v for v in tree.flatten(init)[0] if isinstance(v, Tensor)]
     numbers = arange(count, device=leaves[0].device if leaves else None) + first
     return _scan("fori_loop", lambda value, i: (body_fn(i, value), None), init, numbers, count, False)[0]

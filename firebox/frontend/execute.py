@@ -228,20 +228,32 @@ def _held(pending: Pending) -> list[Var]:
     return found
 
 
-def _run_or_isolate(device: Device, outputs: list[list[Var]], requested: Sequence[Var]) -> None:
-    """Run one program; when it cannot be made, run each output by itself, so that only what is wrong fails."""
+def _run_or_isolate(device: Device, outputs: list[list[Var]], requested: Sequence[Var], alone: bool = False) -> None:
+    """Run one program; when it cannot be made, run each output by itself, so that only what is wrong fails.
+
+    Args:
+        alone: there are outputs besides these, which may need the graph behind these.
+    """
     try:
-        _run_program(device, outputs)
+        _run_program(device, outputs, alone)
     except Exception as cause:
         error = _reported(cause)
         if len(outputs) > 1:
-            for output in outputs:
-                if output[0].buffer is None:
-                    _run_or_isolate(device, [output], requested)
+            _isolate(device, outputs, requested)
         elif isinstance(error, TraceError) and any(v in requested for v in outputs[0]):
             raise
         else:
             _fail(outputs, error)
+
+
+def _isolate(device: Device, outputs: list[list[Var]], requested: Sequence[Var]) -> None:
+    """Run each output by itself. A loss that is computed before its gradient is still what that is taken of."""
+    try:
+        for output in outputs:
+            if output[0].buffer is None:
+                _run_or_isolate(device, [output], requested, alone=True)
+    finally:
+        _forget_consumed([var for output in outputs for var in output])
 
 
 def _reported(cause: Exception) -> FireboxError:
@@ -260,7 +272,7 @@ def _fail(outputs: list[list[Var]], error: BaseException) -> None:
             var.node = None
 
 
-def _run_program(device: Device, outputs: list[list[Var]]) -> None:
+def _run_program(device: Device, outputs: list[list[Var]], alone: bool) -> None:
     plan = Planner().make([group[0] for group in outputs])
     variant = _find(device, plan)
     inputs = [cast(Buffer, v.buffer) for v in plan.inputs]
@@ -270,7 +282,7 @@ def _run_program(device: Device, outputs: list[list[Var]]) -> None:
     COUNTERS.nodes_run += plan.count
     # From here on the graph is gone, unless a backward may still need it: so an input that nobody else refers to is
     # known, and its memory may be taken for an output.
-    _release(plan, outputs)
+    _release(plan, outputs, alone or bool(WAITING))
     del plan
     donate = [sys.getrefcount(buffer) <= _ALONE and not buffer.exported for buffer in inputs]
     COUNTERS.buffers_donated += sum(donate)
@@ -323,12 +335,12 @@ def _values_before(outputs: list[list[Var]], inputs: list[Buffer]) -> list[tuple
     return found
 
 
-def _release(plan: Plan, outputs: list[list[Var]]) -> None:
+def _release(plan: Plan, outputs: list[list[Var]], keep_consumed: bool) -> None:
     keeps = False
     for group in outputs:
         for var in group:
             node = var.node
-            if node is None or not var.tracked or type(var) is LeafVar or (node.consumed and not WAITING):
+            if node is None or not var.tracked or type(var) is LeafVar or (node.consumed and not keep_consumed):
                 var.node = None
             else:
                 keeps = True

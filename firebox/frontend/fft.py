@@ -3,7 +3,8 @@
 ``out[k] = sum over j of x[j] exp(-2 pi i j k / n)``. Up to 64 elements that is a product with a matrix. A longer length
 is taken apart into factors up to 32, largest first (Cooley and Tukey 1965): each is a matrix, applied as one
 contraction, and between two of them the elements are multiplied by constants. A larger prime becomes a convolution of
-a length that is a power of two (Bluestein 1970). Tables are computed in f64. All of it is linear, so its derivatives are transforms too.
+a length that is a power of two (Bluestein 1970). Tables are computed in f64. All of it is linear, so its derivatives
+are transforms too.
 """
 
 import functools
@@ -129,7 +130,7 @@ def _scale(op: str, n: int, norm: str, inverse: bool) -> float:
     """What is left to multiply by: forward transforms are plain sums, inverse ones are divided by n already."""
     if norm not in NORMS:
         raise UserError("no such norm", op=op, expected=" or ".join(NORMS), found=repr(norm))
-    plain = {"backward": 1.0, "ortho": n**-0.5, "forward": 1.0 / n}[norm]
+    plain: float = {"backward": 1.0, "ortho": n**-0.5, "forward": 1.0 / n}[norm]
     return 1.0 / plain if inverse else plain
 
 
@@ -170,10 +171,7 @@ def _along(op: str, parts: Sequence[Tensor], n: int | None, axis: int, inverse: 
     factor = _scale(op, length, norm, inverse)
     flat = [v.reshape((-1, length)) for v in moved]
     re, im = flat[0], flat[1] if len(flat) > 1 else None
-    if inverse:
-        found = _inverse(re, zeros_like(re) if im is None else im)
-    else:
-        found = _transform(re, im)
+    found = _inverse(re, zeros_like(re) if im is None else im) if inverse else _transform(re, im)
     scaled = found if factor == 1.0 else tuple(v * factor for v in found)
     first, second = (moveaxis(v.reshape(shape), -1, at) for v in scaled)
     return first, second
@@ -181,7 +179,9 @@ def _along(op: str, parts: Sequence[Tensor], n: int | None, axis: int, inverse: 
 
 def _all_axes(op: str, x: Tensor, s: Sequence[int] | None, axes: Axes) -> list[tuple[int | None, int]]:
     """(length, axis) pairs, the last axis first: that is the one that is real."""
-    chosen = list(axes) if axes is not None else list(range(x.rank))[-len(s) :] if s is not None else list(range(x.rank))
+    chosen = (
+        list(axes) if axes is not None else list(range(x.rank))[-len(s) :] if s is not None else list(range(x.rank))
+    )
     sizes: list[int | None] = [None] * len(chosen) if s is None else list(s)
     if len(sizes) != len(chosen):
         raise UserError("as many lengths as axes", op=op, expected=len(chosen), found=len(sizes))
@@ -273,6 +273,7 @@ def irfft(re: Tensor, im: Tensor, n: int | None = None, axis: int = -1, norm: st
 @accepting
 def rfftn(x: Tensor, s: Sequence[int] | None = None, axes: Axes = None, norm: str = "backward") -> Pair:
     """`fftn` of real input: of the last axis the first n // 2 + 1 elements."""
+    (x,) = _parts("rfftn", x)
     (n, last), *others = _all_axes("rfftn", x, s, axes)
     re, im = rfft(x, n, last, norm)
     for n, axis in others:
@@ -281,10 +282,9 @@ def rfftn(x: Tensor, s: Sequence[int] | None = None, axes: Axes = None, norm: st
 
 
 @accepting
-def irfftn(
-    re: Tensor, im: Tensor, s: Sequence[int] | None = None, axes: Axes = None, norm: str = "backward"
-) -> Tensor:
+def irfftn(re: Tensor, im: Tensor, s: Sequence[int] | None = None, axes: Axes = None, norm: str = "backward") -> Tensor:
     """The inverse of `rfftn`; ``s`` are the lengths of the result."""
+    re, im = _parts("irfftn", re, im)
     (n, last), *others = _all_axes("irfftn", re, s, axes)
     for size, axis in reversed(others):
         re, im = ifft(re, im, size, axis, norm)
@@ -298,6 +298,7 @@ _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 @accepting
 def hfft(re: Tensor, im: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The real transform of the first half of a signal that equals its mirrored conjugate."""
+    re, im = _parts("hfft", re, im)
     found: Tensor = irfft(re, -im, n, axis, _OPPOSITE.get(norm, norm))
     return found
 
@@ -305,6 +306,7 @@ def hfft(re: Tensor, im: Tensor, n: int | None = None, axis: int = -1, norm: str
 @accepting
 def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str = "backward") -> Pair:
     """The inverse of `hfft`."""
+    (x,) = _parts("ihfft", x)
     re, im = rfft(x, n, axis, _OPPOSITE.get(norm, norm))
     return re, -im
 

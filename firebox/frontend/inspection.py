@@ -10,6 +10,7 @@ from firebox.errors import UserError
 from firebox.frontend import irtext
 from firebox.frontend.build import build
 from firebox.frontend.jit_trace import TracedFunction
+from firebox.lowering.options import Options
 from firebox.lowering.pipeline import lower, run_to
 from firebox.runtime.device import Device
 from firebox.signature import TensorSpec, parse_inputs
@@ -41,10 +42,13 @@ def spec(text: str, name: str = "x") -> TensorSpec:
 class Lowered:
     """A traced function. Its text shows the compiler's view of it."""
 
-    def __init__(self, traced: TracedFunction, device: Device, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self, traced: TracedFunction, device: Device, names: Sequence[str] = (), options: Options | None = None
+    ) -> None:
         self.traced = traced
         self.device = device
         self.names = names
+        self.options = options or Options()
 
     def module(self) -> ModuleOp:
         """The nd module, made anew."""
@@ -56,11 +60,11 @@ class Lowered:
         Raises:
             UserError: no such phase.
         """
-        return irtext.print_module(run_to(self.module(), self.device.target, phase))
+        return irtext.print_module(run_to(self.module(), self.device.target, phase, self.options))
 
     def llvm(self) -> str:
         """The LLVM IR text of the whole program; for an OpenCL device that of the host's part."""
-        return lower(self.module(), self.device.target).text
+        return lower(self.module(), self.device.target, self.options).text
 
     def opencl(self) -> str:
         """The OpenCL C text of the kernels, as arguments on an OpenCL device ask for them.
@@ -70,7 +74,7 @@ class Lowered:
         """
         if self.device.target.kind != "opencl":
             raise UserError("no OpenCL program", op="lower", expected="an OpenCL device", found=self.device.name)
-        return lower(self.module(), self.device.target).source
+        return lower(self.module(), self.device.target, self.options).source
 
     def __repr__(self) -> str:
         return f"Lowered({len(self.traced.plan.nodes)} ops)"

@@ -29,6 +29,7 @@ from firebox.frontend.tensor import Tensor
 from firebox.frontend.trace import STATE, Var, mixed_devices
 from firebox.frontend.traced import check_callable
 from firebox.frontend.tree import TreeDef
+from firebox.lowering.options import Options
 from firebox.runtime.device import Device
 
 MAX_VARIANTS = 8
@@ -47,11 +48,13 @@ class Jitted:
         static_argnums: int | Sequence[int] = (),
         static_argnames: str | Sequence[str] = (),
         dim_names: Mapping[str, Any] | None = None,
+        options: Options | None = None,
     ) -> None:
         self.function = function
         self.static_argnums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         self.static_argnames = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
         self.dim_names = dict(dim_names or {})
+        self.options = options or Options()
         self._prepared: dict[Any, Prepared] = {}
         self._groups: dict[Any, list[Variant]] = {}
         self._fixed: set[Any] = set()  # kinds of arguments whose sizes or numbers the function needs to know
@@ -65,7 +68,8 @@ class Jitted:
         bound = vars(owner).get(name)
         if not isinstance(bound, Jitted):
             shifted = [n - 1 for n in self.static_argnums if n > 0]
-            bound = Jitted(functools.partial(self.function, owner), shifted, self.static_argnames, self.dim_names)
+            function = functools.partial(self.function, owner)
+            bound = Jitted(function, shifted, self.static_argnames, self.dim_names, self.options)
             vars(owner)[name] = bound
         return bound
 
@@ -154,7 +158,7 @@ class Jitted:
     ) -> tuple[Variant, list[int]]:
         places = [w.value if isinstance(w, Static) else w for w in wanted]
         traced = trace_function(self.function, structure, places, device, tracked)
-        variant = Variant(wanted, traced, device, ())
+        variant = Variant(wanted, traced, device, self.options)
         sizes = unify(variant.leaves, variant.dims, leaves)
         assert sizes is not None
         variants.append(variant)
@@ -203,7 +207,7 @@ class Jitted:
         device = _device_of([v._var for v in leaves if isinstance(v, Tensor)])
         owners, _ = self._owners(structure)
         names = [n if owners.count(n) == 1 else "" for n, e in zip(owners, exact, strict=True) if isinstance(e, Aval)]
-        return Lowered(trace_function(self.function, structure, places, device), device, names)
+        return Lowered(trace_function(self.function, structure, places, device), device, names, self.options)
 
 
 def _is_refused(variants: Sequence[Variant], leaves: Sequence[Any]) -> bool:
@@ -233,6 +237,7 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     dims: Mapping[str, Any] | None = None,
+    checkpoint: str | int = "none",
 ) -> Wrap: ...
 
 
@@ -243,6 +248,7 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     dims: Mapping[str, Any] | None = None,
+    checkpoint: str | int = "none",
 ) -> Jitted: ...
 
 
@@ -252,6 +258,7 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     dims: Mapping[str, Any] | None = None,
+    checkpoint: str | int = "none",
 ) -> Jitted | Wrap:
     """A function that is traced once and then runs as one compiled program. Also a decorator, also of methods.
 
@@ -265,8 +272,15 @@ def jit(
     Args:
         static_argnums, static_argnames: arguments that are no data: any value, compared with ``==``.
         dims: names for sizes that vary, by argument: ``dims={"x": ("b", None)}`` or ``dims={"x": {0: "b"}}``.
+        checkpoint: what derivatives inside keep in memory: ``"none"`` computes nothing again; ``"balanced"``, as
+            Burn's strategy of the name, whatever is element-wise; ``"budget:64MiB"``, or bytes as an int, as little as
+            it takes for the program's arena (what it needs beside arguments and results) to fit.
+
+    Raises:
+        UserError: not a budget; at a call, no such strategy, or a budget that is out of reach.
     """
+    options = Options(checkpoint=checkpoint)
     if function is None:
-        return lambda f: Jitted(f, static_argnums, static_argnames, dims)
+        return lambda f: Jitted(f, static_argnums, static_argnames, dims, options)
     check_callable("jit", function)
-    return Jitted(function, static_argnums, static_argnames, dims)
+    return Jitted(function, static_argnums, static_argnames, dims, options)

@@ -16,6 +16,7 @@ from firebox.frontend.jit_trace import TracedFunction
 from firebox.frontend.stats import COUNTERS
 from firebox.frontend.tensor import wrap
 from firebox.frontend.trace import STATE, CallNode, Failure, Node, Var, record_region
+from firebox.lowering.options import Options
 from firebox.runtime.device import Device
 from firebox.runtime.memory import Buffer
 from firebox.runtime.program import Guard
@@ -35,11 +36,11 @@ class Variant:
         traced: what tracing found.
     """
 
-    def __init__(self, leaves: Sequence[Any], traced: TracedFunction, device: Device, names: Sequence[str]) -> None:
+    def __init__(self, leaves: Sequence[Any], traced: TracedFunction, device: Device, options: Options) -> None:
         self.leaves = list(leaves)
         self.traced = traced
         self.device = device
-        self.compiled = backend_of(device).compile(traced.plan, (), names)
+        self.compiled = backend_of(device).compile(traced.plan, (), (), options)
         self.hidden = [(slot, traced.trace.reads[slot].aval, slot.is_flat) for slot in traced.trace.hidden]
         written = set(traced.written)
         first = len(traced.arguments)

@@ -176,8 +176,8 @@ class Methods(ArrayLike):
     def chunk(self, chunks: int, axis: int = 0) -> list[Self]:
         return shape.chunk(self, chunks, axis)
 
-    def repeat(self, count: int, axis: int) -> Self:
-        """Each element ``count`` times in a row along an axis."""
+    def repeat(self, count: int, axis: int | None = None) -> Self:
+        """Each element ``count`` times in a row along an axis; None: of all elements in one dim."""
         return shape.repeat(self, count, axis)
 
     def roll(self, shift: int | Sequence[int], axis: Axes = None) -> Self:

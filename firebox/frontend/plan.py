@@ -314,7 +314,7 @@ class Planner:
 
 def is_cut(var: Var) -> bool:
     """Whether derivatives end at this value, although it depends on something that has some."""
-    return type(var) is CutVar or (var.node is not None and var.node.cut and type(var) is not LeafVar)
+    return isinstance(var, CutVar) or (var.node is not None and var.node.cut and type(var) is not LeafVar)
 
 
 def _stop_gradient() -> type[NdOp]:

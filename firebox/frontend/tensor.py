@@ -13,20 +13,20 @@ from firebox.dialects.nd.operators import Operators, Scalar
 from firebox.dims import Dim
 from firebox.dtypes import DType, as_dtype, f32, result_type
 from firebox.errors import DTypeError, ShapeError, TraceError, UserError
-from firebox.frontend import backward, execute, indexing, values
+from firebox.frontend import execute, indexing, values
 from firebox.frontend.calls import record_call
-from firebox.frontend.devices import as_device, current_device, is_host
+from firebox.frontend.derivatives import Derivatives
+from firebox.frontend.devices import as_device, current_device
+from firebox.frontend.interchange import Interchange
 from firebox.frontend.methods import Methods
-from firebox.frontend.slots import Slot, detached
 from firebox.frontend.trace import STATE, LeafVar, ScalarVar, Var, record, scalar_var
-from firebox.frontend.values import Array, static_shape
+from firebox.frontend.values import Array
 from firebox.runtime.device import Device
 
-_DLPACK_CPU, _DLPACK_OPENCL = 1, 4
 _OPS: dict[str, type[NdOp]] = {}
 
 
-class Tensor(Methods):
+class Tensor(Derivatives, Interchange, Methods):
     """An array of one element type on one device. Values never change; ``x += 1`` makes a new tensor.
 
     Make one with `tensor`, `zeros`, `randn`, ... Operations follow NumPy and PyTorch. They are recorded, not run: a
@@ -124,6 +124,12 @@ class Tensor(Methods):
     def _float(self) -> Self:
         return self if self._var.aval.dtype.is_float else self.astype(dtypes.f32)
 
+    def _wrap(self, var: Var) -> "Tensor":
+        return wrap(var)
+
+    def _cotangent(self, value: Any) -> Var:
+        return as_tensor(value, self.device)._var
+
     # ---- facts ---------------------------------------------------------------------------------------------------
 
     @property
@@ -148,114 +154,7 @@ class Tensor(Methods):
         kind = self._var.aval.dtype.kind.value
         return "int" if kind == "uint" else kind
 
-    @property
-    def requires_grad(self) -> bool:
-        """Whether a derivative may flow through this value."""
-        return self._var.tracked
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether gradients are taken by this value itself (or none at all)."""
-        return type(self._var) is LeafVar or not self._var.tracked
-
-    # ---- derivatives ---------------------------------------------------------------------------------------------
-
-    def requires_grad_(self, wanted: bool = True) -> Self:
-        """Take gradients by this tensor: they land in ``grad``. Returns the tensor itself.
-
-        Raises:
-            DTypeError: it is not floating. UserError: it is the result of something that has gradients.
-        """
-        if not wanted:
-            self._var = self.detach()._var
-        elif type(self._var) is not LeafVar:
-            self._var = backward.make_leaf(self._var)
-        return self
-
-    @property
-    def grad(self) -> "Tensor | None":
-        """The accumulated gradient of a leaf, or None."""
-        slot = self._grad_slot()
-        value = None if slot is None else slot.get()
-        return None if value is None else wrap(value)
-
-    @grad.setter
-    def grad(self, value: "Tensor | None") -> None:
-        slot = self._grad_slot()
-        if slot is None:
-            raise UserError("only leaves have gradients", op="grad", hint="call requires_grad_() on the tensor first")
-        slot.set(None if value is None else value._var)
-
-    def _grad_slot(self) -> Slot | None:
-        var = self._var
-        return var.grad if type(var) is LeafVar else None
-
-    def backward(self, gradient: Any = None, retain_graph: bool = False, create_graph: bool = False) -> None:
-        """Add the derivatives of this value to ``grad`` of every leaf behind it; see `backward.backward`."""
-        cotangent = None if gradient is None else as_tensor(gradient, self.device)._var
-        backward.backward(self._var, cotangent, retain_graph or create_graph, create_graph)
-
-    def detach(self) -> "Tensor":
-        """The same value without derivatives."""
-        var = self._var
-        return wrap(detached(var)) if var.tracked else self
-
     # ---- reading -------------------------------------------------------------------------------------------------
-
-    def numpy(self) -> Array:
-        """The values as a read-only NumPy array: on the CPU the tensor's own memory, of another device a copy.
-
-        ``np.array(x)`` makes one that can be written.
-
-        Raises:
-            TraceError: inside a traced function, where values are not known yet.
-        """
-        var = self._var
-        shape = static_shape(var.aval)
-        return execute.buffer_of(var).as_numpy(var.aval.dtype.numpy, shape)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        array = self.numpy()
-        if dtype is not None and np.dtype(dtype) != array.dtype:
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self.numpy())  # type: ignore[arg-type]
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """The values for another library: the tensor's own memory on the CPU, of another device a copy on demand.
-
-        Raises:
-            BufferError: a device's memory is asked for, which only the host's is given away.
-        """
-        given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
-        options = {name: value for name, value in given.items() if value is not None}
-        if not is_host(self.device):
-            return self._copied(options)
-        var = self._var
-        buffer = execute.buffer_of(var)
-        array = buffer.as_numpy(var.aval.dtype.numpy, static_shape(var.aval), writable=True)
-        return array.__dlpack__(**options)
-
-    def _copied(self, options: dict[str, Any]) -> Any:
-        if options.get("dl_device") != (_DLPACK_CPU, 0) or options.get("copy") is False:
-            raise BufferError(f"the memory of {self.device.name} is not exchanged; use x.cpu(), which is a copy")
-        rest = {name: value for name, value in options.items() if name not in ("dl_device", "copy")}
-        return np.array(self.numpy()).__dlpack__(**rest)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """Kind and number of the device, as DLPack counts them."""
-        if is_host(self.device):
-            return _DLPACK_CPU, 0
-        return _DLPACK_OPENCL, int(self.device.name.partition(":")[2])
 
     def item(self) -> bool | int | float:
         """The single element as a Python number.
@@ -346,7 +245,10 @@ class Tensor(Methods):
         return self.to(device="cpu")
 
     def _transfer(self, device: Device) -> "Tensor":
-        return self if device is self.device else wrap(execute.moved(self._var, device))
+        if device is self.device:
+            return self
+        moved = wrap(execute.moved(self._var, device))
+        return moved if self.is_autodiff() else moved.without_autodiff()
 
     def clone(self) -> Self:
         """The tensor itself: values never change."""
@@ -354,12 +256,6 @@ class Tensor(Methods):
 
     def contiguous(self) -> Self:
         """The tensor itself: every tensor is dense and row-major."""
-        return self
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
     def __repr__(self) -> str:

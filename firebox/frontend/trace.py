@@ -196,7 +196,9 @@ class Region:
         outside, whatever they depend on. Those recorded since belong to a ``whole`` region, whatever they depend on."""
         self.args = tuple(args)
         self.outputs = tuple(outputs)
-        self.nodes = _dependent_nodes(self.args, self.outputs, since, within, whole)
+        depends = _dependent_nodes(self.args, self.outputs, since, within)
+        inside = _nodes_within(self.args, self.outputs, since, depends) if whole else depends
+        self.nodes = sorted((node for node, found in inside.items() if found), key=_recorded)
         self.captures = self._captured()
 
     def _captured(self) -> tuple[Var, ...]:
@@ -210,9 +212,9 @@ class Region:
 
 
 def _dependent_nodes(
-    args: tuple[Var, ...], outputs: tuple[Var, ...], since: int, within: Collection[Node] | None, whole: bool
-) -> list[Node]:
-    """The nodes between args and outputs, in order of recording (which is an order of evaluation)."""
+    args: tuple[Var, ...], outputs: tuple[Var, ...], since: int, within: Collection[Node] | None
+) -> dict[Node, bool]:
+    """For each node behind the outputs whether it lies between args and outputs."""
     ends = set(args)
     depends: dict[Node, bool] = {}
     stack = [v.node for v in outputs if v.node is not None and v not in ends]
@@ -229,9 +231,30 @@ def _dependent_nodes(
         if waiting:
             stack.extend(waiting)
             continue
-        depends[node] = whole or any(v in ends or (v.node is not None and depends[v.node]) for v in inputs)
+        depends[node] = any(v in ends or (v.node is not None and depends[v.node]) for v in inputs)
         stack.pop()
-    return sorted((n for n, inside in depends.items() if inside), key=_recorded)
+    return depends
+
+
+def _nodes_within(
+    args: tuple[Var, ...], outputs: tuple[Var, ...], since: int, depends: dict[Node, bool]
+) -> dict[Node, bool]:
+    """The nodes of a whole region: all behind the outputs that were recorded in it, but for what makes a leaf.
+
+    A parameter that is part of a flat buffer is cut out of it where it is first read; gradients go to it all the same.
+    """
+    found: dict[Node, bool] = {}
+    ends = set(args)
+    stack = list(outputs)
+    while stack:
+        var = stack.pop()
+        node = var.node
+        if node is None or node in found or node.number < since or var in ends:
+            continue
+        if type(var) is not LeafVar or depends[node]:
+            found[node] = True
+            stack.extend(node.inputs())
+    return found
 
 
 def _recorded(node: Node) -> int:

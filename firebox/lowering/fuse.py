@@ -57,6 +57,7 @@ REASONS = {
     "parallelism": "too few independent rows would be left",
     "benefit": "only results of reductions would be combined, and one kernel would have to wait for the other",
     "size": "the kernel would become too large",
+    "recompute": "the op is computed again so that its value need not wait, as it would after the producer",
 }
 MAX_FREE_CHAIN = 4
 SMALL_INPUT = 1 << 16
@@ -211,6 +212,8 @@ class _Fuser(Partition):
         """The reason why the op cannot join, or None."""
         if target.kind not in ("loops", "contract") or (target.kind == "contract" and op.kind is Kind.REDUCE):
             return "kind"
+        if target.is_too_early(op):
+            return "recompute"
         homes = self._homes(op, target)
         if not homes:
             return "domain"

@@ -21,9 +21,10 @@ from firebox.dialects.nd.group import GroupOp
 from firebox.dims import DimLike
 from firebox.errors import UserError
 from firebox.lowering import legal
-from firebox.lowering.bufferize import bufferize
+from firebox.lowering.bufferize import THREADS, bufferize
 from firebox.lowering.canonicalize import canonicalize
 from firebox.lowering.checkpoint import checkpoint
+from firebox.lowering.checkpoint_budget import fit
 from firebox.lowering.decompose import decompose
 from firebox.lowering.expand import expand
 from firebox.lowering.fuse import fuse
@@ -159,7 +160,26 @@ class _State:
             self.observer(phase, self.module, time.perf_counter() - start)
 
     def _checkpoint(self, module: ModuleOp) -> None:
-        checkpoint(module, self.options.checkpoint)
+        budget = self.options.budget
+        if budget is None:
+            checkpoint(module, self.options.strategy)
+        else:
+            fit(module, budget, self._arena)
+
+    def _arena(self, module: ModuleOp) -> int:
+        """The bytes that a module on its way is planned with, and one thread's scratch; the module is used up."""
+        if self.dim_order:
+            raise UserError(
+                "a budget needs sizes that are known",
+                op="checkpoint",
+                expected="no symbolic dims",
+                found=", ".join(self.dim_order),
+                hint="checkpoint='balanced', or compile for fixed sizes",
+            )
+        for phase in PHASES[PHASES.index("checkpoint") + 1 : PHASES.index("bufferize") + 1]:
+            step = getattr(self, f"_{phase}", None) or _PASSES[phase]
+            step(module)
+        return dims.evaluate(_program_op(module).dim("arena"), {THREADS: 1})
 
     def _decompose(self, module: ModuleOp) -> None:
         decompose(module, split=self.target.kind == "cpu")

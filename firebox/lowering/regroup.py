@@ -13,6 +13,7 @@ from firebox.dialects.nd.ops.movement import Reshape
 from firebox.dialects.nd.ops.pieces import View
 from firebox.dialects.nd.transform import YieldOp
 from firebox.lowering.access import Index, formula_of, is_movement, is_taken_apart, owner_op, part_offset
+from firebox.lowering.rewrite import RECOMPUTE
 
 CONTROL = "control"
 """Kind of what is no group: an op with control flow, which stands among the groups as it is."""
@@ -34,6 +35,10 @@ class Group:
     homes: dict[SSAValue, Index] = field(default_factory=dict)
     ancestors: int = 0
     borders: dict[SSAValue, str] = field(default_factory=dict)
+
+    def is_too_early(self, op: NdOp) -> bool:
+        """Whether the op is computed again for a later use, and nothing in the group is: its value would wait."""
+        return RECOMPUTE in op.attributes and not any(RECOMPUTE in m.attributes for m in self.members)
 
 
 @dataclass

@@ -103,6 +103,31 @@ def test_own_derivative() -> None:
     assert fb.grad(lambda x: (clipped(x) * 2.0).sum())(fb.tensor([0.5, 3.0])).tolist() == [2.0, 2.0]
 
 
+def test_own_forward_derivative() -> None:
+    @fb.custom_jvp
+    def softplus(x: fb.Tensor) -> fb.Tensor:
+        return (1.0 + x.exp()).log()  # overflows, and so does its own derivative
+
+    @softplus.defjvp
+    def _(primals: tuple[fb.Tensor], tangents: tuple[fb.Tensor]) -> tuple[fb.Tensor, fb.Tensor]:
+        (x,), (t,) = primals, tangents
+        return softplus(x), x.sigmoid() * t
+
+    x = fb.tensor(1000.0)
+    assert fb.jvp(softplus, (x,), (fb.tensor(1.0),))[1].item() == 1.0
+    assert fb.grad(softplus)(x).item() == 1.0
+
+
+def test_gradients_of_one_backward() -> None:
+    weight = fb.tensor([1.0, 2.0]).require_grad()  # a new tensor; the old one stays without gradients
+    loss = (weight * weight).sum()
+    grads = loss.backward()
+    found = grads.get(weight)
+    assert found is not None and found.tolist() == [2.0, 4.0]
+    assert weight.is_require_grad() and loss.is_tracked() and not loss.is_require_grad()
+    assert weight.grad_remove(grads) is not None and grads.get(weight) is None
+
+
 def test_where_derivatives_end() -> None:
     x = fb.tensor([2.0], requires_grad=True)
     y = x * x.detach()  # the second factor is a constant

@@ -15,10 +15,10 @@ W = RNG.standard_normal((3, 3)) * 0.5
 Function = Callable[..., Any]
 
 
-def recurrent(xs: fb.Tensor, w: fb.Tensor) -> fb.Tensor:
+def recurrent(xs: fb.Tensor, w: fb.Tensor) -> Any:
     """Uses the weight in every step, and both what is carried and what is stacked."""
 
-    def step(state: fb.Tensor, x: fb.Tensor) -> tuple[fb.Tensor, fb.Tensor]:
+    def step(state: fb.Tensor, x: fb.Tensor) -> tuple[Any, Any]:
         state = fb.tanh(state @ w + x)
         return state, state * x
 
@@ -26,7 +26,7 @@ def recurrent(xs: fb.Tensor, w: fb.Tensor) -> fb.Tensor:
     return last + rows.sum(0)
 
 
-def recurrent_loop(xs: fb.Tensor, w: fb.Tensor) -> fb.Tensor:
+def recurrent_loop(xs: fb.Tensor, w: fb.Tensor) -> Any:
     state, total = xs[0] * 0.1, xs[0] * 0
     for k in range(int(xs.shape[0])):
         state = fb.tanh(state @ w + xs[k])
@@ -34,35 +34,35 @@ def recurrent_loop(xs: fb.Tensor, w: fb.Tensor) -> fb.Tensor:
     return state + total
 
 
-def checkpointed(xs: fb.Tensor, w: fb.Tensor) -> fb.Tensor:
+def checkpointed(xs: fb.Tensor, w: fb.Tensor) -> Any:
     def step(state: fb.Tensor, x: fb.Tensor) -> tuple[fb.Tensor, None]:
         return fb.tanh(fb.exp(state * 0.1) @ w + x), None
 
     return fb.scan(fb.checkpoint(step), xs[0], xs)[0]
 
 
-def backwards(xs: fb.Tensor, w: fb.Tensor) -> fb.Tensor:
+def backwards(xs: fb.Tensor, w: fb.Tensor) -> Any:
     return fb.scan(lambda c, x: (fb.sin(c @ w) * x, c), xs[1], xs, reverse=True)[1].sum(0)
 
 
-def in_steps_of_two(xs: fb.Tensor, w: fb.Tensor) -> fb.Tensor:
+def in_steps_of_two(xs: fb.Tensor, w: fb.Tensor) -> Any:
     return fb.scan(lambda c, x: (fb.sin(c @ w) + x, c * x), xs[1], xs, unroll=3)[1].sum(0)
 
 
-def branches(xs: fb.Tensor, w: fb.Tensor) -> fb.Tensor:
+def branches(xs: fb.Tensor, w: fb.Tensor) -> Any:
     first = fb.cond(xs.sum() > w.sum(), lambda: fb.sin(xs) @ w, lambda: xs * 3.0)
     return fb.cond(xs.sum() <= w.sum(), lambda a: a @ w, lambda a: fb.exp(a * 0.1), first)
 
 
-def branch_in_a_loop(xs: fb.Tensor, w: fb.Tensor) -> fb.Tensor:
-    def step(i: fb.Tensor, v: fb.Tensor) -> fb.Tensor:
+def branch_in_a_loop(xs: fb.Tensor, w: fb.Tensor) -> Any:
+    def step(i: fb.Tensor, v: fb.Tensor) -> Any:
         return fb.cond(v.sum() > 0, lambda u: fb.sin(u @ w), lambda u: u * w[0] + i, v)
 
     return fb.fori_loop(0, 5, step, xs[0])
 
 
-def loop_in_a_loop(xs: fb.Tensor, w: fb.Tensor) -> fb.Tensor:
-    def outer(total: fb.Tensor, x: fb.Tensor) -> tuple[fb.Tensor, fb.Tensor]:
+def loop_in_a_loop(xs: fb.Tensor, w: fb.Tensor) -> Any:
+    def outer(total: fb.Tensor, x: fb.Tensor) -> tuple[Any, Any]:
         inner, rows = fb.scan(lambda c, y: (fb.sin(c + x * y), c), total, w)
         return inner, rows.sum(0) * x
 
@@ -70,7 +70,7 @@ def loop_in_a_loop(xs: fb.Tensor, w: fb.Tensor) -> fb.Tensor:
     return last + rows.sum(0)
 
 
-def no_step(xs: fb.Tensor, w: fb.Tensor) -> fb.Tensor:
+def no_step(xs: fb.Tensor, w: fb.Tensor) -> Any:
     return fb.fori_loop(0, 0, lambda i, v: v @ w, xs) * 2
 
 
@@ -128,7 +128,7 @@ def test_batches_are_slices_put_together(function: Function) -> None:
 def test_gradients_of_batches_and_batches_of_gradients(function: Function) -> None:
     xs = np.stack([XS, -XS])
 
-    def loss(x: fb.Tensor, w: fb.Tensor) -> fb.Tensor:
+    def loss(x: fb.Tensor, w: fb.Tensor) -> Any:
         return (function(x, w) ** 2).sum()
 
     each_of = fb.vmap(fb.grad(loss, (0, 1)), in_axes=(0, None))(fb.tensor(xs), fb.tensor(W))
@@ -142,7 +142,7 @@ def test_second_derivatives(function: Function) -> None:
     """Backward of backward is forward of backward, and a difference of gradients."""
     w = fb.tensor(W)
 
-    def loss(x: fb.Tensor) -> fb.Tensor:
+    def loss(x: fb.Tensor) -> Any:
         return (function(x, w) ** 2).sum()
 
     direction = RNG.standard_normal(XS.shape)
@@ -163,7 +163,7 @@ def test_a_loop_is_the_loop_written_out() -> None:
 
 
 def test_forward_through_a_loop_of_unknown_length() -> None:
-    def root(a: fb.Tensor) -> fb.Tensor:
+    def root(a: fb.Tensor) -> Any:
         """Newton's steps towards the square root."""
         close = lambda x: (x * x - a).abs() > 1e-12 * a  # noqa: E731
         return fb.while_loop(close, lambda x: (x + a / x) * 0.5, a)
@@ -180,7 +180,7 @@ def test_forward_through_a_loop_of_unknown_length() -> None:
 def test_a_slice_does_not_fail_in_a_branch_that_it_does_not_take() -> None:
     x = fb.tensor([10.0, 20.0, 30.0])
 
-    def pick(i: fb.Tensor) -> fb.Tensor:
+    def pick(i: fb.Tensor) -> Any:
         return fb.cond(i < 3, lambda: fb.take(x, i), lambda: x.sum())
 
     assert fb.vmap(pick)(fb.tensor([0, 7, 2, 99])).tolist() == [10.0, 60.0, 30.0, 60.0]
@@ -190,7 +190,7 @@ def test_a_slice_does_not_fail_in_a_branch_that_it_does_not_take() -> None:
 def test_what_is_not_float_has_no_gradient() -> None:
     """Counters and masks are carried beside what is differentiated."""
 
-    def f(x: fb.Tensor) -> fb.Tensor:
+    def f(x: fb.Tensor) -> Any:
         def step(i: fb.Tensor, s: tuple[fb.Tensor, ...]) -> tuple[fb.Tensor, ...]:
             value, count, mask = s
             return fb.where(mask, value * x, value + i), count + 1, ~mask

@@ -7,7 +7,7 @@ import pytest
 
 import firebox as fb
 from firebox import nn, optim
-from firebox.errors import IndexRangeError
+from firebox.errors import IndexRangeError, TraceError
 
 Step = Callable[[fb.Tensor, fb.Tensor], fb.Tensor]
 
@@ -73,3 +73,28 @@ def test_training_goes_on_as_if_the_bad_batch_had_not_been(jitted: bool) -> None
         results.append(values(model, optimizer))
     for name, value in results[0].items():
         np.testing.assert_array_equal(results[1][name], value, err_msg=name)
+
+
+def test_a_step_beside_something_that_cannot_be_computed() -> None:
+    """A value that was carried out of a traced function is still held: the step is as if it were not."""
+    losses = []
+    for leaks in (False, True):
+        held: list[fb.Tensor] = []
+        model = nn.Linear(2, 1)
+        model.weight.set(fb.tensor([[1.0, -2.0]]))
+        assert model.bias is not None
+        model.bias.set(fb.tensor([0.5]))
+        optimizer = optim.SGD(model, lr=0.1)
+        for _ in range(3):
+            if leaks:
+                fb.vmap(lambda v: held.append(v * 2) or v)(fb.ones(2))
+                held.append(held[-1] + 1)
+            hidden = model(fb.tensor([[1.0, 2.0], [3.0, -1.0]]))
+            loss = (hidden**2).sum()
+            loss.backward()
+            optimizer.step()
+            losses.append([loss.item(), *hidden.flatten().tolist(), *model.weight.value.flatten().tolist()])
+        for value in held:
+            with pytest.raises(TraceError, match="used outside of it"):
+                value.numpy()
+    assert losses[:3] == losses[3:]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import firebox as fb
 from firebox.errors import IndexRangeError, ShapeError, UserError
 from firebox.frontend import nn
 from firebox.frontend.functions.activations import relu
@@ -131,6 +132,14 @@ def test_a_layer_is_its_cell_step_by_step(frontend: None) -> None:
         state = cell(x[:, t], state)
         np.testing.assert_allclose(outputs[:, t].numpy(), state.numpy(), rtol=1e-5)
     np.testing.assert_array_equal(last.numpy()[0], outputs.numpy()[:, -1])
+
+
+def test_one_program_for_sequences_of_any_length(frontend: None) -> None:
+    layer = nn.LSTM(3, 4, bidirectional=True)
+    model = fb.compile(lambda x: layer(x)[0], "x: f32[b, t, 3]")
+    for batch, length in [(2, 1), (1, 7)]:
+        x = RNG.normal(size=(batch, length, 3)).astype(np.float32)
+        np.testing.assert_allclose(model(x), layer(tensor(x))[0].numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_recurrences_say_what_does_not_fit(frontend: None) -> None:

@@ -129,10 +129,11 @@ def test_group_norm_and_instance_norm() -> None:
         F.group_norm(tensor(x), 4)
 
 
-@pytest.mark.parametrize("order", [2.0, 1.0])
+@pytest.mark.parametrize("order", [2.0, 1.0, 4.0, 0.0, np.inf])
 def test_normalize(order: float) -> None:
     expected = X / np.linalg.norm(X, order, axis=1, keepdims=True)
     np.testing.assert_allclose(F.normalize(tensor(X), order, 1).numpy(), expected, rtol=1e-12)
+    check_gradient(lambda x: F.normalize(x, order, 1), X)
     np.testing.assert_array_equal(F.normalize(tensor(np.zeros((2, 3)))).numpy(), np.zeros((2, 3)))
 
 

@@ -10,10 +10,10 @@ from firebox.errors import ShapeError, UserError
 from tests.frontend.gradients import check_gradient
 
 RNG = np.random.default_rng(23)
-X = RNG.normal(size=(3, 5))
-V = RNG.normal(size=6)
-W = RNG.normal(size=4)
-NAN = np.where(X > 0.8, np.nan, X)
+X: Any = RNG.normal(size=(3, 5))
+V: Any = RNG.normal(size=6)
+W: Any = RNG.normal(size=4)
+NAN: Any = np.where(X > 0.8, np.nan, X)
 pytestmark = pytest.mark.usefixtures("frontend")
 
 
@@ -25,9 +25,9 @@ def close(found: Any, expected: Any) -> None:
 def test_element_by_element() -> None:
     close(fb.fmax(NAN, X), np.fmax(NAN, X))
     close(fb.fmin(X, np.nan), X)
-    x = np.array([-2.0, -0.0, 0.0, 3.0, np.nan])
+    x: Any = np.array([-2.0, -0.0, 0.0, 3.0, np.nan])
     close(fb.heaviside(x, 0.5), np.heaviside(x, 0.5))
-    numbers = np.array([3.7, -3.7, 0.0, -0.0, np.inf, -np.inf, 5e-324, 1e300])
+    numbers: Any = np.array([3.7, -3.7, 0.0, -0.0, np.inf, -np.inf, 5e-324, 1e300])
     for found, expected in zip(fb.modf(numbers), np.modf(numbers), strict=True):
         close(found, expected)
         assert (np.signbit(found.numpy()) == np.signbit(expected)).all()
@@ -52,12 +52,12 @@ def test_without_nan() -> None:
 
 
 def test_samples_of_functions() -> None:
-    places = np.sort(V)
-    x = np.concatenate([places, RNG.uniform(-4, 4, 20), [np.nan]])
-    samples = RNG.normal(size=6)
+    places: Any = np.sort(V)
+    x: Any = np.concatenate([places, RNG.uniform(-4, 4, 20), [np.nan]])
+    samples: Any = RNG.normal(size=6)
     close(fb.interp(x, places, samples), np.interp(x, places, samples))
     close(fb.interp(x, places, samples, 7.0, 8.0), np.interp(x, places, samples, 7.0, 8.0))
-    close(fb.interp(x[:3], [1.0], [2.0]), np.full(3, 2.0))
+    close(fb.interp(x[:3], V[:1], V[:1]), np.full(3, V[0]))
     check_gradient(lambda v: fb.interp(x[:-1], places, v), samples)
     close(fb.polyval(W, X), np.polyval(W, X))
     check_gradient(fb.polyval, W, X)
@@ -84,7 +84,8 @@ def test_convolutions_of_vectors(mode: Any) -> None:
 
 def test_matrices_put_together() -> None:
     close(fb.diagflat(X[:2, :2], 1), np.diagflat(X[:2, :2], 1))
-    found = fb.block_diag(X[:2], W, np.ones((1, 1)))
+    one: Any = np.ones((1, 1))
+    found = fb.block_diag(X[:2], W, one)
     expected = np.zeros((4, 10))
     expected[:2, :5], expected[2, 5:9], expected[3, 9] = X[:2], W, 1.0
     close(found, expected)
@@ -134,3 +135,17 @@ def test_bad_input() -> None:
         fb.block_diag()
     with pytest.raises(ShapeError, match="tril_mask: needs matrices"):
         fb.tril_mask((3,))
+
+
+def test_repetitions_by_one_number() -> None:
+    np.testing.assert_array_equal(fb.tile(X, 2).numpy(), np.tile(X, 2))
+    np.testing.assert_array_equal(fb.repeat(X, 3).numpy(), np.repeat(X, 3))
+    np.testing.assert_array_equal(fb.repeat(X, 3, 1).numpy(), np.repeat(X, 3, 1))
+
+
+def test_lists_are_arrays() -> None:
+    first: Any = [0, 2]
+    second: Any = [3]
+    assert fb.zeros_like(first).tolist() == [0, 0]
+    assert fb.nonzero(first)[0].tolist() == [1]
+    np.testing.assert_array_equal(fb.meshgrid_stack(first, second, axis=0).numpy(), [[[0], [2]], [[3], [3]]])

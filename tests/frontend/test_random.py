@@ -151,3 +151,25 @@ def test_symbolic_sizes() -> None:
     assert a.shape == (5,) and b.shape == (7,)
     assert not np.array_equal(a, b[:5])
     assert fb.stats()["jit_traces"] == 1
+
+
+def test_categories_by_weight() -> None:
+    fb.manual_seed(3)
+    weights = fb.tensor([[1.0, 0.0, 3.0, 0.0], [0.0, 0.0, 0.0, 2.0]])
+    drawn = fb.categorical(weights, 4000)
+    assert (drawn.shape, drawn.dtype) == ((2, 4000), fb.int64)
+    counts = np.bincount(drawn.numpy()[0], minlength=4)
+    assert counts[1] == counts[3] == 0
+    assert abs(counts[0] - 1000) < 110  # four standard deviations
+    assert (drawn.numpy()[1] == 3).all()
+    with pytest.raises(UserError, match="categorical: nothing to draw"):
+        fb.categorical(weights, 0)
+    with pytest.raises(ShapeError, match="categorical: no weights"):
+        fb.categorical(fb.tensor(1.0), 1)
+
+
+def test_numbers_like_others() -> None:
+    like = fb.zeros(2, 3, dtype=fb.float64)
+    for drawn in (fb.rand_like(like), fb.randn_like(like)):
+        assert (drawn.shape, drawn.dtype) == (like.shape, like.dtype)
+        assert len(set(drawn.numpy().ravel().tolist())) == 6

@@ -14,6 +14,7 @@ from firebox.dialects import xdsl_compat
 from firebox.dialects.nd import ND
 from firebox.dialects.nd.aval import Aval, aval_of
 from firebox.dialects.nd.base import Array, NdOp
+from firebox.dialects.nd.control import CondOp, ScanOp, WhileOp
 from firebox.dialects.nd.transform import (
     CheckpointOp,
     CustomVjpOp,
@@ -131,6 +132,28 @@ def custom_vjp(forward: Function, backward: Function, results: int, *operands: V
     second = _SCOPE.region(backward, [*yields[results:], *yields[:results]])
     op = CustomVjpOp.build_region_op([v.ssa for v in operands], {"results": results}, [first, second])
     return _SCOPE.insert(op)
+
+
+def cond(which: Value, then: Function, otherwise: Function, *operands: Value) -> tuple[Value, ...]:
+    """One of two functions; what they use from outside comes in by itself, as in `scan` and `loop`."""
+    blocks = [_SCOPE.region(f, [v.aval for v in operands]) for f in (then, otherwise)]
+    return _SCOPE.insert(CondOp.closed([which.ssa, *(v.ssa for v in operands)], {}, blocks))
+
+
+def loop(condition: Function, body: Function, *carry: Value) -> tuple[Value, ...]:
+    """A while loop."""
+    blocks = [_SCOPE.region(f, [v.aval for v in carry]) for f in (condition, body)]
+    return _SCOPE.insert(WhileOp.closed([v.ssa for v in carry], {"carry": len(carry)}, blocks))
+
+
+def scan(
+    function: Function, carry: Sequence[Value], slices: Sequence[Value], length: DimLike, reverse: bool = False
+) -> tuple[Value, ...]:
+    """A scan of a function of the carried values, then a slice of each of ``slices``."""
+    avals = [*(v.aval for v in carry), *(Aval(v.dtype, v.shape[1:]) for v in slices)]
+    params = {"carry": len(carry), "slices": len(slices), "length": (length,), "reverse": reverse}
+    operands = [v.ssa for v in (*carry, *slices)]
+    return _SCOPE.insert(ScanOp.closed(operands, params, [_SCOPE.region(function, avals)]))
 
 
 def parse(text: str) -> ModuleOp:

@@ -61,7 +61,7 @@ def check(drawn: Drawn, run: Callable[[], Sequence[Array]], folder: Path) -> Non
     except Exception as fault:
         text = print_module(drawn.module)
         (folder / "reproducer.mlir").write_text(text)
-        np.savez(folder / "inputs.npz", **{f"input{k}": _plain(a) for k, a in enumerate(drawn.arrays)})
+        np.savez(folder / "inputs.npz", *map(_plain, drawn.arrays))
         where = f"{folder}/reproducer.mlir, inputs.npz; sizes {drawn.sizes}, allowed errors {drawn.errors}"
         raise AssertionError(f"{type(fault).__name__}: {fault}\n{where}\n{text}") from fault
 
@@ -75,7 +75,7 @@ def _plain(array: Array) -> Array:
 def test_compiled_equals_interpreted(device: str, folder: Path) -> None:
     used = device_named(device)
 
-    @tries(*((100, 4000) if device == "cpu" else (10, 400)))
+    @tries(*((100, 4000) if device == "cpu" else (6, 400)))
     @given(programs())
     def every(drawn: Drawn) -> None:
         check(drawn, lambda: run_native(drawn.module.clone(), drawn.arrays, drawn.sizes, device=used), folder)

@@ -14,7 +14,9 @@ _ONE, _OPTIONAL, _SEVERAL = "one", "optional", "several"
 _KINDS: tuple[tuple[Any, str], ...] = (
     (A, _ONE),
     (Tensor, _ONE),
+    (ArrayLike, _ONE),
     (Tensor | None, _OPTIONAL),
+    (ArrayLike | None, _OPTIONAL),
     (A | None, _OPTIONAL),
     (Sequence[A], _SEVERAL),  # type: ignore[valid-type]
 )
@@ -29,6 +31,7 @@ def accepting(function: Callable[..., Any]) -> Callable[..., Any]:
     by_name = {name: kind for name, p in parameters.items() for wanted, kind in _KINDS if p.annotation == wanted}
     by_position = [by_name.get(name) for name in parameters]
     repeats = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
+    last = sum(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters.values()) - 1
     plain = tuple(k for k, kind in enumerate(by_position) if kind is not None and kind is not _SEVERAL)
     simple = _SEVERAL not in by_position and not repeats
 
@@ -42,7 +45,7 @@ def accepting(function: Callable[..., Any]) -> Callable[..., Any]:
             else:
                 return function(*args)
         like = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
-        kinds = [by_position[min(k, len(by_position) - 1)] for k in range(count)]
+        kinds = [by_position[min(k, last)] for k in range(count)]
         made = [_made(function, value, kind, like) for value, kind in zip(args, kinds, strict=True)]
         return function(*made, **{n: _made(function, v, by_name.get(n), like) for n, v in kwargs.items()})
 

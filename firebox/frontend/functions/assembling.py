@@ -42,6 +42,13 @@ def block_diag(*arrays: Tensor) -> Tensor:
 # ---- one part replaced -------------------------------------------------------------------------------------------
 
 
+def _given(x: A, source: Any, shape: tuple[Any, ...]) -> A:
+    """What replaces a part, in the type of x and the shape of the part."""
+    value: Any = x.lift(source)
+    result: A = value.astype(x.dtype).broadcast_to(shape)
+    return result
+
+
 def slice_scatter(x: A, source: Any, axis: int = 0, start: int = 0, stop: int | None = None, step: int = 1) -> A:
     """x with every ``step``-th of the slices from ``start`` to ``stop`` along an axis replaced by those of the source.
 
@@ -54,7 +61,7 @@ def slice_scatter(x: A, source: Any, axis: int = 0, start: int = 0, stop: int | 
     size = static_size("slice_scatter", x, at)
     first, last, _ = slice(start, stop, step).indices(size)
     count = max(0, -(-(last - first) // step))
-    given = x.lift(source).astype(x.dtype).broadcast_to((*x.shape[:at], count, *x.shape[at + 1 :]))
+    given = _given(x, source, (*x.shape[:at], count, *x.shape[at + 1 :]))
     if count == 0:
         return x
     place = arange_like(x, size).reshape((-1, *(1,) * (x.rank - 1 - at)))
@@ -74,7 +81,7 @@ def select_scatter(x: A, source: Any, axis: int, index: int) -> A:
     size = static_size("select_scatter", x, at)
     if not -size <= index < size:
         raise ShapeError("no such slice", op="select_scatter", expected=f"{-size} to {size - 1}", found=index)
-    given = x.lift(source).astype(x.dtype).broadcast_to((*x.shape[:at], *x.shape[at + 1 :]))
+    given = _given(x, source, (*x.shape[:at], *x.shape[at + 1 :]))
     place = arange_like(x, size).reshape((-1, *(1,) * (x.rank - 1 - at)))
     return equals(place, index % size).where(given.expand_dims(at), x)
 
@@ -90,7 +97,7 @@ def diagonal_scatter(x: A, source: Any, offset: int = 0) -> A:
         raise ShapeError("needs two dims", op="diagonal_scatter", expected="matrices", found=shape_text(x))
     rows, columns = (static_size("diagonal_scatter", x, k) for k in (-2, -1))
     count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
-    given = x.lift(source).astype(x.dtype).broadcast_to((*x.shape[:-2], count))
+    given = _given(x, source, (*x.shape[:-2], count))
     if count == 0:
         return x
     place = arange_like(x, rows).expand_dims(-1)

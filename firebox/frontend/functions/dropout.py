@@ -10,7 +10,7 @@ from firebox.frontend.functions.activations import leaky_relu
 from firebox.frontend.functions.normalization import softmax
 from firebox.frontend.functions.shape import one_hot
 from firebox.frontend.functions.spatial import LAYOUTS
-from firebox.frontend.functions.support import require_float, require_rank, shape_text, stop_gradient
+from firebox.frontend.functions.support import as_float, require_float, require_rank, shape_text, stop_gradient
 from firebox.frontend.random import Generator
 from firebox.frontend.tensor import Tensor
 
@@ -160,6 +160,39 @@ def gumbel_softmax(
     (at,) = soft.axes(axis)
     chosen = one_hot(soft.argmax(at), soft.shape[at], soft.dtype).transpose(_last_to(at, soft.rank))
     return chosen - stop_gradient(soft) + soft
+
+
+def rand_like(x: Tensor, generator: Generator | None = None) -> Tensor:
+    """Numbers from [0, 1), of the shape, type and device of x."""
+    return random.uniform(x.shape, dtype=x.dtype, device=x.device, generator=generator)
+
+
+def randn_like(x: Tensor, generator: Generator | None = None) -> Tensor:
+    """Normal numbers of mean 0 and deviation 1, of the shape, type and device of x."""
+    return random.normal(x.shape, dtype=x.dtype, device=x.device, generator=generator)
+
+
+def categorical(weights: Tensor, count: int, generator: Generator | None = None) -> Tensor:
+    """``count`` random indices (i64) along the last axis, (.., count), each as likely as its weight is large.
+
+    Args:
+        weights: (.., n), 0 or more, of any sum but 0; leading dims are drawn from on their own.
+
+    Raises:
+        UserError: nothing to draw. ShapeError: no weights.
+    """
+    if count < 1:
+        raise UserError("nothing to draw", op="categorical", expected="1 or more", found=count)
+    if weights.rank == 0 or weights.shape[-1] == 0:
+        raise ShapeError("no weights", op="categorical", expected="(.., n)", found=weights.aval)
+    ends = as_float(weights).cumsum(-1)
+    size = ends.shape[-1]
+    whole = ends.slice((0,) * (ends.rank - 1) + (size - 1,), ends.shape)
+    unit = random.uniform((*ends.shape[:-1], count), dtype=ends.dtype, device=ends.device, generator=generator)
+    point = (unit * whole).expand_dims(-1)
+    below = (ends.expand_dims(-2) <= point).sum(-1)
+    last = (ends < whole).sum(-1).expand_dims(-1)  # the last index that has a weight, should the product round up
+    return below.minimum(last)
 
 
 def _last_to(axis: int, rank: int) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from firebox.dialects.nd.array import Axes, normalize_axis
 from firebox.dialects.nd.params import Literal
 from firebox.dims import DimLike
 from firebox.errors import ShapeError
+from firebox.frontend.functions.linear_algebra import norm
 from firebox.frontend.functions.support import A, as_float, differ, one_node, require_float, shape_text, stop_gradient
 
 
@@ -204,11 +205,11 @@ def weight_norm(direction: A, magnitude: A, axis: int | None = 0) -> A:
 
 @one_node
 def normalize(x: A, order: float = 2.0, axis: int = -1, eps: float = 1e-12) -> A:
-    """x / max(norm, eps) along an axis."""
+    """x / max(norm, eps) along an axis; see `norm` for the orders."""
     x = as_float(x)
-    squares = (x * x) if order == 2 else x.abs() ** order
-    total = squares.sum(axis, keepdims=True).maximum(eps**order)
-    return x * total.rsqrt() if order == 2 else x / total ** (1.0 / order)
+    if order == 2:
+        return x * (x * x).sum(axis, keepdims=True).maximum(eps**2).rsqrt()
+    return x / norm(x, order, axis, keepdims=True).maximum(eps)
 
 
 def _standardize(x: A, axes: tuple[int, ...], eps: float) -> A:

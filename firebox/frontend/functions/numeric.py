@@ -58,7 +58,7 @@ def modf(x: A) -> tuple[A, A]:
 def ldexp(x: A, exponent: Any) -> A:
     """x * 2**exponent, in two steps, so that nothing but the result is too large or too small."""
     x = as_float(x)
-    power = x.lift(exponent).astype(x.dtype)
+    power: Any = both("ldexp", x, exponent)[1]
     half = (power * 0.5).floor()
     first, second = (v.one("exp2", v) for v in (half, power - half))
     result: A = x * first * second
@@ -148,7 +148,7 @@ def polyval(coefficients: A, x: Any) -> A:
     require_rank("polyval", coefficients, 1, "coefficients")
     count = static_size("polyval", coefficients, 0)
     terms = [narrow(coefficients, 0, k, k + 1).squeeze(0) for k in range(count)]
-    total = coefficients.lift(x) * 0
+    total: Any = coefficients.lift(x) * 0
     for term in terms:
         total = total * x + term
     result: A = total
@@ -238,9 +238,8 @@ def convolve(a: A, v: A, mode: str = "full") -> A:
     count, size = static_size("convolve", a, 0), static_size("convolve", v, 0)
     if size == 0:
         raise ShapeError("nothing to convolve", op="convolve", expected="one element or more", found=shape_text(v))
-    low, high = {"full": (size - 1, size - 1), "same": (size // 2, (size - 1) // 2), "valid": (0, 0)}[mode]
-    if mode == "same":
-        low, high = (size - 1) - (size - 1) // 2, (size - 1) // 2
+    half = (size - 1) // 2
+    low, high = {"full": (size - 1, size - 1), "same": (size - 1 - half, half), "valid": (0, 0)}[mode]
     padded = a.pad((low,), (high,))
     found = conv1d(padded.reshape((1, 1, count + low + high)), flip(v, 0).reshape((1, 1, size)))
     return found.reshape((-1,))

@@ -110,8 +110,9 @@ def unbind(x: A, axis: int = 0) -> list[A]:
 # ---- repeating and moving ----------------------------------------------------------------------------------------
 
 
-def tile(x: A, repetitions: Sequence[int]) -> A:
-    """The array laid out ``repetitions[k]`` times along each dim (NumPy's ``tile``)."""
+def tile(x: A, repetitions: int | Sequence[int]) -> A:
+    """The array laid out ``repetitions[k]`` times along each dim, or along the last one (NumPy's ``tile``)."""
+    repetitions = (repetitions,) if isinstance(repetitions, int) else repetitions
     rank = max(x.rank, len(repetitions))
     counts = (1,) * (rank - len(repetitions)) + tuple(repetitions)
     shape = (1,) * (rank - x.rank) + x.shape
@@ -123,8 +124,10 @@ def tile(x: A, repetitions: Sequence[int]) -> A:
     return x.reshape(split_shape).broadcast_to(wide).reshape(merged)
 
 
-def repeat(x: A, count: int, axis: int) -> A:
-    """Each element ``count`` times in a row along an axis (NumPy's ``repeat``)."""
+def repeat(x: A, count: int, axis: int | None = None) -> A:
+    """Each element ``count`` times in a row along an axis; None: of all elements in one dim (NumPy's ``repeat``)."""
+    if axis is None:
+        return repeat(x.reshape((x.size,)), count, 0)
     at = normalize_axis(axis, x.rank)
     if count < 0:
         raise ShapeError("bad count", op="repeat", expected="at least 0", found=count)

@@ -39,7 +39,8 @@ def polygamma(n: int, x: A) -> A:
 def betaln(a: A, b: Any) -> A:
     """log |B(a, b)|: lgamma(a) + lgamma(b) - lgamma(a + b)."""
     a, b = both("betaln", a, b)
-    return lgamma(a) + lgamma(b) - lgamma(a + b)
+    result: A = lgamma(a) + lgamma(b) - lgamma(a + b)
+    return result
 
 
 def i0(x: A) -> A:

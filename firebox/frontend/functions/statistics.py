@@ -230,12 +230,17 @@ def diff(x: A, n: int = 1, axis: int = -1, prepend: A | None = None, append: A |
 
 def trapezoid(y: A, x: A | None = None, dx: float = 1.0, axis: int = -1) -> A:
     """The integral along an axis by the trapezoidal rule, at points ``x`` or at distances ``dx``."""
-    y = as_float(y)
     at = normalize_axis(axis, y.rank)
-    size = y.shape[at]
-    means = (narrow(y, at, 1, size) + narrow(y, at, 0, size - 1)) * 0.5
+    return trapezoid_parts(y, x, dx, at).sum(at)
+
+
+def trapezoid_parts(y: A, x: A | None, dx: float, axis: int) -> A:
+    """The integral between neighbours."""
+    y = as_float(y)
+    size = y.shape[axis]
+    means = (narrow(y, axis, 1, size) + narrow(y, axis, 0, size - 1)) * 0.5
     if x is None:
-        return means.sum(at) * dx
+        return means * dx
     if x.rank == 1:
-        x = x.reshape((*(1,) * at, -1, *(1,) * (y.rank - 1 - at)))
-    return (means * diff(x, 1, at)).sum(at)
+        x = x.reshape((*(1,) * axis, -1, *(1,) * (y.rank - 1 - axis)))
+    return means * diff(x, 1, axis)

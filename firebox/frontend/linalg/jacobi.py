@@ -142,5 +142,3 @@ def _orthogonalized(a: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     start = place.literal(0, dtypes.i64)
     _, x, v, _ = while_loop(left, step, (start, a / largest, v, none))
     return x * largest, v
-
-

@@ -32,7 +32,8 @@ def _lower(a: Tensor) -> Tensor:
         column = (rows >= i).where(column / column.take(i, -1).expand_dims(-1).sqrt(), 0.0)
         return x - outer_of(column, column), column
 
-    return moveaxis(scan(step, a, rows)[1], 0, -1)
+    columns: Tensor = scan(step, a, rows)[1]
+    return moveaxis(columns, 0, -1)
 
 
 _cholesky = custom_vjp(_lower)

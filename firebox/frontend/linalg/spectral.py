@@ -3,10 +3,11 @@
 from typing import Any
 
 from firebox import dtypes
-from firebox.errors import UserError
+from firebox.errors import ShapeError, UserError
 from firebox.frontend.custom import custom_vjp
 from firebox.frontend.functions import matrices as general
 from firebox.frontend.functions.shape import concat, narrow
+from firebox.frontend.functions.support import shape_text
 from firebox.frontend.linalg.common import EPS, identity, matrices, public, size_of, square, transposed
 from firebox.frontend.linalg.jacobi import eigen, orthogonal
 from firebox.frontend.linalg.qr import factored
@@ -62,7 +63,7 @@ def eigh(a: Tensor) -> tuple[Tensor, Tensor]:
 @public
 def eigvalsh(a: Tensor) -> Tensor:
     """Eigenvalues of symmetric matrices in ascending order; see `eigh`."""
-    return eigh(a)[0]
+    return eigh(square("eigvalsh", a))[0]
 
 
 # ---- singular values ---------------------------------------------------------------------------------------------
@@ -138,10 +139,10 @@ def svd(a: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
 @public
 def svdvals(a: Tensor) -> Tensor:
     """Singular values in descending order, (.., min(m, n)); see `svd`."""
-    return svd(a, False)[1]
+    return svd(matrices("svdvals", a), False)[1]
 
 
-def _relative(op: str, a: Tensor, rtol: Any) -> Any:
+def _relative(a: Tensor, rtol: Any) -> Any:
     if rtol is None:
         return EPS[a.dtype] * max(size_of(a, -2), size_of(a, -1))
     return rtol.expand_dims(-1) if isinstance(rtol, Tensor) else rtol
@@ -154,15 +155,17 @@ def matrix_rank(a: Tensor, rtol: Any = None) -> Tensor:
     if 0 in a.shape[-2:]:
         return a.literal(0, dtypes.i64).broadcast_to(a.shape[:-2])
     values = svdvals(a)
-    return (values > values.max(-1, keepdims=True) * _relative("matrix_rank", a, rtol)).astype(dtypes.i64).sum(-1)
+    large: Tensor = values > values.max(-1, keepdims=True) * _relative(a, rtol)
+    return large.astype(dtypes.i64).sum(-1)
 
 
 def _pseudoinverse(rtol: Any) -> Any:
     def value(a: Tensor) -> Tensor:
         u, s, vh = svd(a, False)
-        small = s <= s.max(-1, keepdims=True) * rtol
+        small: Tensor = s <= s.max(-1, keepdims=True) * rtol
         inverse = small.where(0.0, 1.0 / small.where(1.0, s))
-        return (transposed(vh) * inverse.expand_dims(-2)) @ transposed(u)
+        result: Tensor = (transposed(vh) * inverse.expand_dims(-2)) @ transposed(u)
+        return result
 
     def forward(a: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         found = value(a)
@@ -191,20 +194,25 @@ def pinv(a: Tensor, rtol: Any = None) -> Tensor:
     a = matrices("pinv", a)
     if 0 in a.shape[-2:]:
         return transposed(a)
-    found: Tensor = _pseudoinverse(_relative("pinv", a, rtol))(a)
+    found: Tensor = _pseudoinverse(_relative(a, rtol))(a)
     return found
 
 
 @public
 def lstsq(a: Tensor, b: Tensor, rtol: Any = None) -> Tensor:
     """The shortest x of those for which ``a @ x`` is closest to b: ``pinv(a) @ b``; b is (m) or (.., m, k)."""
+    a = matrices("lstsq", a)
+    rows = b.shape[0] if b.rank == 1 else b.shape[-2] if b.rank else 0
+    if rows != a.shape[-2]:
+        expected = f"{a.shape[-2]} rows"
+        raise ShapeError("the right side does not fit", op="lstsq", expected=expected, found=shape_text(b))
     return pinv(a, rtol) @ b
 
 
 @public
 def cond(a: Tensor) -> Tensor:
     """The largest singular value divided by the smallest."""
-    values = svdvals(a)
+    values = svdvals(matrices("cond", a))
     return values[..., 0] / values[..., -1]
 
 
@@ -226,4 +234,3 @@ def matrix_norm(x: Tensor, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     values = svdvals(x)
     found = values.sum(-1) if ord == "nuc" else values.max(-1) if ord == 2 else values.min(-1)
     return found.expand_dims(-1).expand_dims(-1) if keepdims else found
-

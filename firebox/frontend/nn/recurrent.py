@@ -1,8 +1,8 @@
 """Recurrent layers: `RNN`, `LSTM`, `GRU`, of several layers and both directions; and their cells.
 
-Every step is recorded, so a sequence's length must be known when traced. Parameters have PyTorch's names and layout:
-``weight_ih_l0`` (gates * hidden, input), ``weight_hh_l0``, ``bias_ih_l0``, ``bias_hh_l0``, .. with ``_reverse`` for the
-other direction.
+A layer is one loop (`fb.scan`), so what is compiled does not grow with the sequence, and its length may be symbolic.
+Parameters have PyTorch's names and layout: ``weight_ih_l0`` (gates * hidden, input), ``weight_hh_l0``, ``bias_ih_l0``,
+``bias_hh_l0``, .. with ``_reverse`` for the other direction.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 from firebox.errors import ShapeError, UserError
 from firebox.frontend.cells import Param
+from firebox.frontend.control import scan
 from firebox.frontend.functions import recurrent as F
 from firebox.frontend.functions.dropout import check_probability, dropout
 from firebox.frontend.functions.linear_algebra import linear
 from firebox.frontend.functions.shape import concat, narrow, stack
-from firebox.frontend.functions.support import static_size
 from firebox.frontend.nn import init
 from firebox.frontend.nn.module import Module, value_of
 from firebox.frontend.tensor import Tensor
@@ -77,8 +77,7 @@ class _Recurrent(Module):
             expected = f"rank 3 with {self.input_size} in the last dim"
             raise ShapeError("the input does not fit", op=name, expected=expected, found=x.shape)
         x = x.swapaxes(0, 1) if self.batch_first else x
-        steps = static_size(name, x, 0)
-        if steps == 0:
+        if x.shape[0] == 0:
             raise ShapeError("the sequence is empty", op=name, expected="at least one step", found=x.shape)
         given = self._given(x, state)
         last: list[State] = []
@@ -86,7 +85,7 @@ class _Recurrent(Module):
             x = dropout(x, self.dropout, self.training and layer > 0)
             outputs = []
             for direction in self.directions:
-                found, final = self._run(x, f"l{layer}{direction}", given[len(last)], steps, bool(direction))
+                found, final = self._run(x, f"l{layer}{direction}", given[len(last)], bool(direction))
                 outputs.append(found)
                 last.append(final)
             x = concat(outputs, 2)
@@ -107,18 +106,19 @@ class _Recurrent(Module):
             raise ShapeError("the state does not fit", op=type(self).__name__, expected=expected, found=found)
         return [tuple(narrow(p, 0, k, k + 1).squeeze(0) for p in parts) for k in range(count)]
 
-    def _run(self, x: Tensor, name: str, state: State, steps: int, reverse: bool) -> tuple[Tensor, State]:
+    def _run(self, x: Tensor, name: str, state: State, reverse: bool) -> tuple[Tensor, State]:
         """One layer in one direction: its outputs at every step, and its last state."""
         weight_ih, weight_hh, bias_ih, bias_hh = (
             value_of(getattr(self, f"{kind}_{name}")) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         )
         assert weight_ih is not None and weight_hh is not None
-        inputs = linear(x, weight_ih, bias_ih)
-        outputs: list[Any] = [None] * steps
-        for t in reversed(range(steps)) if reverse else range(steps):
-            state = self._step(narrow(inputs, 0, t, t + 1).squeeze(0), state, weight_hh, bias_hh)
-            outputs[t] = state[0]
-        return stack(outputs, 0), state
+
+        def step(state: State, gates: Tensor) -> tuple[State, Tensor]:
+            state = self._step(gates, state, weight_hh, bias_hh)
+            return state, state[0]
+
+        last, outputs = scan(step, state, linear(x, weight_ih, bias_ih), reverse=reverse)
+        return outputs, last
 
     def _step(self, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
         """The state after a step, whose first part is the output; ``gates`` is what the input adds to them."""
