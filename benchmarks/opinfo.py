@@ -27,10 +27,11 @@ from benchmarks.opinfo_arrays import ARRAYS
 from benchmarks.opinfo_differences import DIFFERENCES, Difference
 from benchmarks.opinfo_elementwise import ELEMENTWISE
 from benchmarks.opinfo_layers import LAYERS
+from benchmarks.opinfo_linear import LINEAR
 from benchmarks.opinfo_reasons import reason
 from benchmarks.opinfo_support import Function, NotTried
 
-TABLE: dict[str, Function] = {**ELEMENTWISE, **ARRAYS, **LAYERS}
+TABLE: dict[str, Function] = {**ELEMENTWISE, **ARRAYS, **LINEAR, **LAYERS}
 RENAMED = {"dim": "axis", "keepdim": "keepdims"}
 DROPPED = ("device", "layout", "requires_grad", "memory_format", "pin_memory", "out")
 FIELDS = ("op", "samples", "left out", "values", "gradients tried", "gradients", "reason")
@@ -93,6 +94,8 @@ def leaves(value: Any) -> Iterator[Any]:
             yield from leaves(v)
     elif isinstance(value, dict):
         yield from leaves(list(value.values()))
+    elif isinstance(value, torch.Tensor) and value.is_complex():
+        yield from (value.real, value.imag)
     elif value is not None:
         yield value
 

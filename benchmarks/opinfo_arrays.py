@@ -11,7 +11,7 @@ SHAPES: dict[str, Function] = {
         "masked_scatter masked_select ravel rot90 select split "
         "tensor_split hsplit vsplit tril triu trace unbind "
         "unflatten unsqueeze block_diag combinations column_stack hstack vstack dstack stack "
-        "diagonal_scatter unique_consecutive"
+        "unique_consecutive"
     ),
     "unsafe_chunk": "chunk",
     "unbind_copy": "unbind",
@@ -25,10 +25,10 @@ SHAPES: dict[str, Function] = {
     "atleast_1d": lambda x: each(fb.atleast_1d, x),
     "atleast_2d": lambda x: each(fb.atleast_2d, x),
     "cat": lambda arrays, axis=0: cat(arrays, axis),
-    "select_scatter": lambda x, values, axis, index: x.at[along(x, axis, index)].set(values),
-    "slice_scatter": lambda x, values, axis=0, start=None, end=None, step=1: x.at[
-        along(x, axis, slice(start, end, step))
-    ].set(values),
+    "diagonal_scatter": lambda x, values, offset=0, dim1=0, dim2=1: diagonal_scatter(x, values, offset, dim1, dim2),
+    "select_scatter": "select_scatter",
+    "slice_scatter": "slice_scatter",
+    "gradient": lambda x, spacing=None, axis=None, edge_order=1: gradient(x, spacing, axis, edge_order),
     "split list_args": "split",
     "split_with_sizes": "split",
     "split_with_sizes_copy": "split",
@@ -200,11 +200,6 @@ def flat(sizes: Sequence[Any]) -> tuple[int, ...]:
     return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else tuple(sizes)
 
 
-def along(x: Any, axis: int, index: Any) -> tuple[Any, ...]:
-    """The index of one dim among whole ones."""
-    return (*[slice(None)] * (axis % x.ndim), index)
-
-
 def each(function: Any, x: Any) -> Any:
     return [function(v) for v in x] if isinstance(x, list | tuple) else function(x)
 
@@ -279,6 +274,19 @@ def summed_to(x: Any, shape: Sequence[int]) -> Any:
 def diag_embed(x: Any, offset: int, dim1: int, dim2: int) -> Any:
     made = fb.diag_embed(x, offset)
     return fb.moveaxis(made, (-2, -1), (dim1, dim2))
+
+
+def diagonal_scatter(x: Any, values: Any, offset: int, dim1: int, dim2: int) -> Any:
+    made = fb.diagonal_scatter(fb.moveaxis(x, (dim1, dim2), (-2, -1)), values, offset)
+    return fb.moveaxis(made, (-2, -1), (dim1, dim2))
+
+
+def gradient(x: Any, spacing: Any, axis: Any, edge_order: int) -> Any:
+    only(edge_order == 1, "ends take one neighbour")
+    axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    steps = spacing if isinstance(spacing, tuple | list) else [1.0 if spacing is None else spacing] * len(axes)
+    only(not any(isinstance(s, fb.Tensor) for s in steps), "one spacing for a dim")
+    return [fb.gradient(x, s, a) for s, a in zip(steps, axes, strict=True)]
 
 
 def narrow(x: Any, axis: int, start: Any, length: int) -> Any:
@@ -379,7 +387,6 @@ def linalg_norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def matrix_norm(x: Any, ord: Any, axis: Sequence[int], keepdims: bool) -> Any:
-    only(ord not in (2, -2, "nuc"), "no singular values")
     if keepdims and tuple(axis) != (-2, -1):
         raise NotTried("the norm is over the last two dims")
-    return fb.matrix_norm(fb.moveaxis(x, axis, (-2, -1)), keepdims, ord)
+    return fb.linalg.matrix_norm(fb.moveaxis(x, axis, (-2, -1)), keepdims, ord)

@@ -14,6 +14,11 @@ def first(result: Any) -> Any:
     return result[0] if isinstance(result, tuple | list) else result
 
 
+def second(result: Any) -> Any:
+    """The second of several results."""
+    return result[1]
+
+
 @dataclass(frozen=True)
 class Difference:
     """Why one op is compared in its own way.
@@ -40,6 +45,11 @@ DIFFERENCES: dict[str, Difference] = {
     "nn.functional.max_unpool1d": Difference(_UNPOOLED, gradients=False),
     "nn.functional.max_unpool2d": Difference(_UNPOOLED, gradients=False),
     "nn.functional.max_unpool3d": Difference(_UNPOOLED, gradients=False),
+    "svd": Difference("singular values only: vectors have two signs", second),
+    "linalg.svd": Difference("singular values only: vectors have two signs", second),
+    "linalg.eigh": Difference("eigenvalues only: vectors have two signs", first),
+    "linalg.lstsq": Difference("the solution only", first),
+    "linalg.lstsq grad_oriented": Difference("the solution only", first),
     "nextafter": Difference("made of bits, so no derivative flows", gradients=False),
     "nn.functional.ctc_loss": Difference(
         "values only: PyTorch's derivative is that by the logits before log_softmax", gradients=False

@@ -56,7 +56,7 @@ LOSSES: dict[str, Function] = {
     "nn.functional.margin_ranking_loss": "margin_ranking_loss",
     "nn.functional.hinge_embedding_loss": "hinge_embedding_loss",
     "nn.functional.cosine_embedding_loss": "cosine_embedding_loss",
-    "nn.functional.multi_margin_loss": lambda x, *args, **kw: classes(F.multi_margin_loss, x, *args, **kw),
+    "nn.functional.multi_margin_loss": lambda x, *args, **kw: multi_margin_loss(x, *args, **kw),
     "nn.functional.multilabel_margin_loss": lambda x, *args, **kw: classes(F.multilabel_margin_loss, x, *args, **kw),
     "nn.functional.multilabel_soft_margin_loss": "multilabel_soft_margin_loss",
     "nn.functional.triplet_margin_loss": "triplet_margin_loss",
@@ -201,8 +201,12 @@ def dropped(function: Any, x: Any, p: float, training: bool, rank: int | None = 
 
 def classes(function: Any, x: Any, *args: Any, **kw: Any) -> Any:
     only(x.ndim > 0, "with an axis of classes")
-    only(x.ndim > 1 or args[0].ndim < 2, "targets have no batch where scores have none")
     return function(x, *args, **kw)
+
+
+def multi_margin_loss(x: Any, target: Any, *args: Any, **kw: Any) -> Any:
+    only(x.ndim == 0 or target.ndim == x.ndim - 1, "targets have no batch where scores have none")
+    return classes(F.multi_margin_loss, x, target, *args, **kw)
 
 
 def gaussian_nll_loss(x: Any, target: Any, *args: Any, **kw: Any) -> Any:

@@ -3,13 +3,14 @@
 _NO_FUNCTION = "no such function"
 
 WHY: dict[str, str] = {
-    "no complex numbers": "complex polar view_as_complex stft fft.* real conj conj_physical resolve_conj resolve_neg "
+    "no complex numbers": "complex polar view_as_complex real conj conj_physical resolve_conj resolve_neg "
     "angle isreal H mH cfloat cdouble chalf",
-    "no matrix decompositions": "cholesky* lu* qr svd* pca_lowrank pinverse geqrf ormqr triangular_solve logdet "
-    "linalg.cholesky* linalg.cond linalg.det linalg.eig* linalg.householder_product linalg.ldl* linalg.lstsq* "
-    "linalg.qr linalg.slogdet linalg.lu* linalg.inv* linalg.solve* linalg.matrix_rank* linalg.pinv* linalg.svd* "
-    "linalg.tensorinv linalg.tensorsolve matrix_exp norm+nuc",
-    "other random numbers": "cauchy exponential geometric log_normal normal* uniform multinomial bernoulli rand* "
+    "eigenvalues that may be complex": "linalg.eig linalg.eigvals",
+    "packed factors, of use to PyTorch's own functions alone": "lu lu_unpack lu_solve geqrf ormqr linalg.lu_factor* "
+    "linalg.lu_solve linalg.householder_product linalg.ldl* linalg.cholesky_ex linalg.inv_ex linalg.solve_ex "
+    "cholesky_inverse cholesky_solve",
+    "other random numbers": "svd_lowrank pca_lowrank cauchy exponential geometric log_normal normal* uniform "
+    "multinomial bernoulli rand* "
     "nn.functional.fractional_max_pool* native_dropout_backward",
     "its elements have no defined value": "empty* new_empty* resize_ resize_as_",
     "tensors have no strides": "as_strided*",

@@ -26,6 +26,7 @@ _BY_MODULE: dict[str, str] = {
         arange cartesian_prod empty empty_like eye full full_like iota linspace logspace
         meshgrid ones ones_like tri tril_indices triu_indices zeros zeros_like
     """,
+    "firebox.frontend.data_types": "can_cast finfo iinfo isdtype result_type",
     "firebox.frontend.devices": "current_device device set_default_device",
     "firebox.frontend.execute": "flush",
     "firebox.frontend.grad_mode": "enable_grad is_grad_enabled no_grad",

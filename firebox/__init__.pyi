@@ -55,6 +55,11 @@ from firebox.frontend.creation import zeros_like as zeros_like
 from firebox.frontend.custom import checkpoint as checkpoint
 from firebox.frontend.custom import custom_vjp as custom_vjp
 from firebox.frontend.custom_jvp import custom_jvp as custom_jvp
+from firebox.frontend.data_types import can_cast as can_cast
+from firebox.frontend.data_types import finfo as finfo
+from firebox.frontend.data_types import iinfo as iinfo
+from firebox.frontend.data_types import isdtype as isdtype
+from firebox.frontend.data_types import result_type as result_type
 from firebox.frontend.devices import current_device as current_device
 from firebox.frontend.devices import device as device
 from firebox.frontend.devices import set_default_device as set_default_device

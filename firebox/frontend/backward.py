@@ -12,20 +12,10 @@ from firebox.dialects.nd.base import lookup
 from firebox.dialects.nd.transform import GradOp
 from firebox.errors import DTypeError, ShapeError, TraceError, UserError
 from firebox.frontend.crossing import Pull, crosses
+from firebox.frontend.graph import CutVar, LeafVar, Node, Region, RegionNode, Var, scalar_var
 from firebox.frontend.slots import Slot, detached
 from firebox.frontend.stats import COUNTERS
-from firebox.frontend.trace import (
-    STATE,
-    CutVar,
-    LeafVar,
-    Node,
-    Region,
-    RegionNode,
-    Var,
-    record,
-    record_region,
-    scalar_var,
-)
+from firebox.frontend.trace import STATE, record, record_region
 
 
 class PlainVar(CutVar):

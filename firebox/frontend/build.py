@@ -24,9 +24,9 @@ from firebox.dialects.nd.transform import RegionOp, yield_values
 from firebox.dialects.xdsl_compat import append, file_location
 from firebox.frontend import locations
 from firebox.frontend.entries import Entry
+from firebox.frontend.graph import ScalarVar
 from firebox.frontend.plan import STEP, Plan
 from firebox.frontend.steps import Block, Step
-from firebox.frontend.trace import ScalarVar
 
 _UNKNOWN = UnknownLoc()
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Hashable, Sequence
 from firebox.dialects.nd.transform import CheckpointOp
 from firebox.errors import CompilerError
 from firebox.frontend.entries import Entry, intern
+from firebox.frontend.graph import Var
 from firebox.frontend.plan import Key, Planner
-from firebox.frontend.trace import STATE, Trace, Var, record_entry
+from firebox.frontend.trace import STATE, Trace, record_entry
 from firebox.runtime.device import Device
 
 Function = Callable[[Sequence[Var]], Sequence[Var]]

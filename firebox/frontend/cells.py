@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from firebox.errors import DTypeError, ShapeError
+from firebox.frontend.graph import Var
 from firebox.frontend.slots import ALIGNMENT, Slot, Storage
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
-from firebox.frontend.trace import Var
 
 
 class Cell(Tensor):
@@ -52,6 +52,9 @@ class Cell(Tensor):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.value!r})"
+
+    def __copy__(self) -> "Cell":  # type: ignore[override]
+        return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Cell":
         copy = memo[id(self)] = self._copy()

@@ -16,8 +16,9 @@ from firebox.errors import DTypeError, ShapeError, TraceError, UserError
 from firebox.frontend import tree
 from firebox.frontend.creation import arange
 from firebox.frontend.functions.shape import concat, stack
+from firebox.frontend.graph import Var
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
-from firebox.frontend.trace import Trace, Var
+from firebox.frontend.trace import Trace
 from firebox.frontend.traced import Traced, avals_of, check_callable, placeholder, region_results
 from firebox.frontend.tree import TreeDef
 

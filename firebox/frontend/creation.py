@@ -12,10 +12,12 @@ from firebox.dialects.nd.base import lookup
 from firebox.dims import Dim, DimLike
 from firebox.dtypes import DType, as_dtype
 from firebox.errors import ShapeError, UserError
-from firebox.frontend.devices import as_device
+from firebox.frontend.devices import as_device, default_float
 from firebox.frontend.functions.shape import stack
+from firebox.frontend.graph import scalar_var
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
-from firebox.frontend.trace import record, scalar_var
+from firebox.frontend.trace import record
+from firebox.runtime.device import Device
 
 Number = bool | int | float
 
@@ -38,31 +40,32 @@ def full(shape: DimLike | Sequence[DimLike], value: Any, dtype: object = None, d
 
     Args:
         value: a number, or a 0-d tensor.
-        dtype: default is f32, i64 or bool by the value's kind.
+        dtype: default is the device's float or int type (f32, i64), or bool, by the value's kind.
     """
     sizes = as_shape(shape if isinstance(shape, tuple | list) else (shape,))
     if isinstance(value, ArrayLike):
         source = as_tensor(value)
         return (source if dtype is None else source.astype(dtype)).broadcast_to(sizes)
-    kind = as_dtype(dtype) if dtype is not None else _default(value)
+    where = as_device(device)
+    kind = as_dtype(dtype) if dtype is not None else _default(value, where)
     number = scalar_var(value, kind)
-    return wrap(record(lookup("nd.broadcast_to"), (number,), {"shape": sizes}, as_device(device))[0])
+    return wrap(record(lookup("nd.broadcast_to"), (number,), {"shape": sizes}, where)[0])
 
 
-def _default(value: Number) -> DType:
+def _default(value: Number, device: Device) -> DType:
     if isinstance(value, bool):
         return dtypes.bool_
-    return dtypes.i64 if isinstance(value, int) else dtypes.f32
+    return device.int_dtype if isinstance(value, int) else device.float_dtype
 
 
 def zeros(*shape: Any, dtype: object = None, device: object = None) -> Tensor:
-    """Zeros, f32 unless ``dtype`` says otherwise: ``zeros(2, 3)`` or ``zeros((2, 3))``."""
-    return full(as_shape(shape), 0, dtype or dtypes.f32, device)
+    """Zeros, f32 unless ``dtype`` or `Device.configure` says otherwise: ``zeros(2, 3)`` or ``zeros((2, 3))``."""
+    return full(as_shape(shape), 0, dtype or default_float(device), device)
 
 
 def ones(*shape: Any, dtype: object = None, device: object = None) -> Tensor:
-    """Ones, f32 unless ``dtype`` says otherwise."""
-    return full(as_shape(shape), 1, dtype or dtypes.f32, device)
+    """Ones, f32 unless ``dtype`` or `Device.configure` says otherwise."""
+    return full(as_shape(shape), 1, dtype or default_float(device), device)
 
 
 def empty(*shape: Any, dtype: object = None, device: object = None) -> Tensor:
@@ -110,7 +113,7 @@ def arange(
     if step == 0:
         raise UserError("the step is 0", op="arange", expected="a step other than 0")
     integers = not any(isinstance(v, float) for v in (first, last, step))
-    kind = as_dtype(dtype) if dtype is not None else (dtypes.i64 if integers else dtypes.f32)
+    kind = as_dtype(dtype) if dtype is not None else _default(0 if integers else 0.0, as_device(device))
     if isinstance(first, Dim) or isinstance(last, Dim):
         if first != 0 or step != 1 or isinstance(last, float):
             raise UserError("a symbolic range starts at 0 and has step 1", op="arange", found=(first, last, step))
@@ -147,26 +150,26 @@ def linspace(
     step = (float(stop) - float(start)) / parts if parts > 0 else 0.0
     values = counts * step + float(start)
     exact = (counts == float(num - 1)).where(float(stop), values) if endpoint and num > 1 else values
-    return exact.astype(dtype or dtypes.f32)
+    return exact.astype(dtype or default_float(device))
 
 
 def logspace(
     start: float, stop: float, num: int = 50, base: float = 10.0, dtype: object = None, device: object = None
 ) -> Tensor:
     """``num`` powers of ``base`` with exponents from ``start`` to ``stop``, equally spaced."""
-    return (base ** linspace(start, stop, num, dtypes.f64, device)).astype(dtype or dtypes.f32)
+    return (base ** linspace(start, stop, num, dtypes.f64, device)).astype(dtype or default_float(device))
 
 
 def eye(n: int, m: int | None = None, k: int = 0, dtype: object = None, device: object = None) -> Tensor:
     """Ones on the diagonal ``k`` (above the main one when positive) of an n x m matrix of zeros."""
     rows, columns = _grid(n, m, device)
-    return (columns == rows + k).astype(dtype or dtypes.f32)
+    return (columns == rows + k).astype(dtype or default_float(device))
 
 
 def tri(n: int, m: int | None = None, k: int = 0, dtype: object = None, device: object = None) -> Tensor:
     """Ones at and below the diagonal ``k``."""
     rows, columns = _grid(n, m, device)
-    return (columns <= rows + k).astype(dtype or dtypes.f32)
+    return (columns <= rows + k).astype(dtype or default_float(device))
 
 
 def _grid(n: int, m: int | None, device: object) -> tuple[Tensor, Tensor]:

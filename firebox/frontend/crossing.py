@@ -12,8 +12,9 @@ from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import lookup
 from firebox.dialects.nd.transform import GradOp, JvpOp, VmapOp
 from firebox.dims import DimLike
+from firebox.frontend.graph import Node, Region, RegionNode, Var, scalar_var
 from firebox.frontend.plan import is_cut
-from firebox.frontend.trace import Node, Region, RegionNode, Var, record, record_region, scalar_var
+from firebox.frontend.trace import record, record_region
 from firebox.frontend.transfers import TransferNode, transfer
 from firebox.runtime.device import Device
 

@@ -8,8 +8,8 @@ from firebox.dialects.nd.transform import CheckpointOp, CustomVjpOp
 from firebox.errors import ShapeError, UserError
 from firebox.frontend import tree
 from firebox.frontend.creation import zeros_like
+from firebox.frontend.graph import Var
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
-from firebox.frontend.trace import Var
 from firebox.frontend.traced import Traced, avals_of, check_callable, placeholder, region_results
 from firebox.frontend.tree import TreeDef
 

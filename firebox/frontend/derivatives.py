@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Self
 from firebox.errors import UserError
 from firebox.frontend import backward
 from firebox.frontend.gradients import Gradients
+from firebox.frontend.graph import LeafVar, Var
 from firebox.frontend.slots import Slot, detached
-from firebox.frontend.trace import LeafVar, Var
 
 if TYPE_CHECKING:
     from firebox.frontend.tensor import Tensor

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from firebox.dtypes import DType
 from firebox.runtime.cpu import CpuDevice
 from firebox.runtime.device import Device, default_device
 from firebox.runtime.memory import POOL, Buffer
@@ -69,6 +70,11 @@ def as_device(device: object) -> Device:
     if device is None:
         return current_device()
     return device if isinstance(device, Device) else Device(str(device))
+
+
+def default_float(device: object) -> DType:
+    """The type of new floats on a device (None: the default one): f32, unless `Device.configure` says otherwise."""
+    return as_device(device).float_dtype
 
 
 # ---- memory ------------------------------------------------------------------------------------------------------

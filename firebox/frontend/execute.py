@@ -16,9 +16,10 @@ from firebox.errors import CompilerError, FireboxError, TraceError
 from firebox.frontend.backends import Compiled, backend_of
 from firebox.frontend.devices import place_bytes
 from firebox.frontend.faults import unaffected
+from firebox.frontend.graph import Failure, LeafVar, Node, ScalarVar, Var
 from firebox.frontend.plan import Key, Plan, Planner
 from firebox.frontend.stats import COUNTERS
-from firebox.frontend.trace import STATE, Failure, LeafVar, Node, Pending, ScalarVar, Var
+from firebox.frontend.trace import STATE, Pending
 from firebox.frontend.transfers import WAITING, Behind, TransferNode, transfer
 from firebox.runtime.device import Device
 from firebox.runtime.memory import Buffer

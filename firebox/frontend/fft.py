@@ -17,7 +17,7 @@ from firebox import dtypes
 from firebox.dialects.nd.array import normalize_axis
 from firebox.errors import DTypeError, ShapeError, UserError
 from firebox.frontend.creation import arange, zeros_like
-from firebox.frontend.devices import as_device
+from firebox.frontend.devices import as_device, default_float
 from firebox.frontend.functions.accept import accepting
 from firebox.frontend.functions.moving import moveaxis
 from firebox.frontend.functions.shape import concat, flip, narrow, roll
@@ -327,7 +327,7 @@ def rfftfreq(n: int, d: float = 1.0, dtype: object = None, device: object = None
 def _frequencies(op: str, numbers: Array, n: int, d: float, dtype: object, device: object) -> Tensor:
     if n < 1 or d == 0:
         raise UserError("no frequencies", op=op, expected="n of 1 or more, and d other than 0", found=(n, d))
-    kind = dtypes.f32 if dtype is None else dtypes.as_dtype(dtype)
+    kind = default_float(device) if dtype is None else dtypes.as_dtype(dtype)
     return as_tensor((numbers / (n * d)).astype(kind.numpy), as_device(device))
 
 

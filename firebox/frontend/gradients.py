@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from firebox.errors import DTypeError, ShapeError, UserError
+from firebox.frontend.graph import LeafVar
 from firebox.frontend.slots import Slot
-from firebox.frontend.trace import LeafVar
 
 if TYPE_CHECKING:
     from firebox.frontend.tensor import Tensor

@@ -4,20 +4,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from firebox.dtypes import bf16
 from firebox.errors import UserError
-from firebox.frontend import execute
+from firebox.frontend import dlpack, execute
 from firebox.frontend.backward import make_leaf
 from firebox.frontend.devices import is_host
-from firebox.frontend.trace import LeafVar, Var
+from firebox.frontend.graph import LeafVar, Var
 from firebox.frontend.values import Array, static_shape
 from firebox.runtime.device import Device
 
 if TYPE_CHECKING:
     from firebox.frontend.tensor import Tensor
-
-_DLPACK_CPU, _DLPACK_OPENCL = 1, 4
-_READ_ONLY_SINCE = (1, 0)  # the version of DLPack that can say that memory must not be written
 
 
 class Interchange:
@@ -89,31 +85,32 @@ class Interchange:
     ) -> Any:
         """The values for another library: the tensor's own memory on the CPU, of another device a copy on demand.
 
-        From DLPack 1.0 on the memory is given away as one that must not be written; an older consumer is not told.
+        The memory lives as long as the other library holds it, and must not be written: from DLPack 1.0 on it says so,
+        which an older consumer is not told. Derivatives stay behind.
 
         Raises:
-            BufferError: a device's memory is asked for, which only the host's is given away; or bf16.
+            BufferError: a device's memory is asked for; only the host's is given away.
         """
         given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
         options = {name: value for name, value in given.items() if value is not None}
         if not is_host(self.device):
             return self._copied(options)
         var = self._var
-        writable = max_version is None or max_version < _READ_ONLY_SINCE
+        writable = max_version is None or max_version < dlpack.READ_ONLY_SINCE
         array = execute.buffer_of(var).as_numpy(var.aval.dtype.numpy, static_shape(var.aval), writable=writable)
-        return _capsule(array, options)
+        return dlpack.capsule_of(array, options)
 
     def _copied(self, options: dict[str, Any]) -> Any:
-        if options.get("dl_device") != (_DLPACK_CPU, 0) or options.get("copy") is False:
+        if options.get("dl_device") != (dlpack.CPU, 0) or options.get("copy") is False:
             raise BufferError(f"the memory of {self.device.name} is not exchanged; use x.cpu(), which is a copy")
         rest = {name: value for name, value in options.items() if name not in ("dl_device", "copy")}
-        return _capsule(np.array(self.numpy()), rest)
+        return dlpack.capsule_of(np.array(self.numpy()), rest)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Kind and number of the device, as DLPack counts them."""
         if is_host(self.device):
-            return _DLPACK_CPU, 0
-        return _DLPACK_OPENCL, int(self.device.name.partition(":")[2])
+            return dlpack.CPU, 0
+        return dlpack.OPENCL, int(self.device.name.partition(":")[2])
 
     # ---- copies --------------------------------------------------------------------------------------------------
 
@@ -146,9 +143,3 @@ class Interchange:
             found=self._var.aval,
             hint="save with fb.record (safetensors), or give x.numpy() to what pickles",
         )
-
-
-def _capsule(array: Array, options: dict[str, Any]) -> Any:
-    if array.dtype == bf16.numpy:
-        raise BufferError("NumPy does not exchange bf16; use x.astype('f32')")
-    return array.__dlpack__(**options)

@@ -11,6 +11,7 @@ from firebox.dims import DimLike
 from firebox.errors import FireboxError, UserError
 from firebox.frontend import tree
 from firebox.frontend.devices import current_device
+from firebox.frontend.graph import Var
 from firebox.frontend.inspection import Lowered
 from firebox.frontend.jit_arguments import (
     Static,
@@ -26,7 +27,7 @@ from firebox.frontend.jit_arguments import (
 from firebox.frontend.jit_program import MissError, Prepared, Variant
 from firebox.frontend.jit_trace import trace_function
 from firebox.frontend.tensor import Tensor
-from firebox.frontend.trace import STATE, Var, mixed_devices
+from firebox.frontend.trace import STATE, mixed_devices
 from firebox.frontend.traced import check_callable
 from firebox.frontend.tree import TreeDef
 from firebox.lowering.options import Options

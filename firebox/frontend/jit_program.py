@@ -12,10 +12,11 @@ from firebox.frontend import execute, tree
 from firebox.frontend.backends import backend_of, bind
 from firebox.frontend.devices import place_bytes
 from firebox.frontend.entries import intern
+from firebox.frontend.graph import CallNode, Failure, Node, Var
 from firebox.frontend.jit_trace import TracedFunction
 from firebox.frontend.stats import COUNTERS
 from firebox.frontend.tensor import wrap
-from firebox.frontend.trace import STATE, CallNode, Failure, Node, Var, record_region
+from firebox.frontend.trace import STATE, record_region
 from firebox.lowering.options import Options
 from firebox.runtime.device import Device
 from firebox.runtime.memory import Buffer

@@ -9,11 +9,12 @@ from firebox.dialects.nd.aval import Aval
 from firebox.errors import DeviceError, TraceError, UserError
 from firebox.frontend import execute, tree
 from firebox.frontend.entries import intern
+from firebox.frontend.graph import Region, Var
 from firebox.frontend.plan import Plan, Planner
 from firebox.frontend.slots import Slot
 from firebox.frontend.stats import COUNTERS
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
-from firebox.frontend.trace import STATE, Region, Trace, Var, mixed_devices
+from firebox.frontend.trace import STATE, Trace, mixed_devices
 from firebox.frontend.tree import TreeDef
 from firebox.frontend.weak import weak
 from firebox.runtime.device import Device

@@ -13,7 +13,8 @@ Location = tuple[CodeType, int]
 """Code object and instruction offset: what a frame gives without work."""
 
 _PACKAGE = str(Path(__file__).parents[1]) + "/"
-_USED_DIRECTLY = (str(Path(__file__).parent) + "/", _PACKAGE + "dialects/nd/array.py", _PACKAGE + "dims/")
+_ARRAYS = tuple(_PACKAGE + f"dialects/nd/{name}.py" for name in ("array", "operators"))
+_USED_DIRECTLY = (str(Path(__file__).parent) + "/", *_ARRAYS, _PACKAGE + "dims/")
 _LAYERS = str(Path(__file__).parent / "nn") + "/"
 _COMMANDS = str(Path(__file__).parent / "cli") + "/"
 _WRAPPERS = ("public", "recorded")

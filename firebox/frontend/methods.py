@@ -19,6 +19,7 @@ from firebox.frontend.functions import (
     scattering,
     sets,
     shape,
+    special,
     statistics,
 )
 
@@ -218,6 +219,7 @@ class Methods(ArrayLike):
     nextafter, logaddexp, fmod = mathematics.nextafter, mathematics.logaddexp, mathematics.fmod
     remainder, divmod, lerp, xlogy = mathematics.remainder, mathematics.divmod, mathematics.lerp, mathematics.xlogy
     logical_not, bitwise_not = mathematics.logical_not, mathematics.bitwise_not
+    erfc, erfinv, lgamma, digamma = special.erfc, special.erfinv, special.lgamma, special.digamma
     array_equal, isclose, allclose = mathematics.array_equal, shape.isclose, shape.allclose
 
     diagonal, diag, diag_embed, trace = matrices.diagonal, matrices.diag, matrices.diag_embed, matrices.trace

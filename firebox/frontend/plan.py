@@ -11,19 +11,9 @@ from typing import Any
 from firebox.dialects.nd.base import NdOp, lookup
 from firebox.errors import TraceError
 from firebox.frontend.entries import entry_of
+from firebox.frontend.graph import CallNode, CutVar, Failure, LeafVar, Node, Region, RegionNode, ScalarVar, Var
 from firebox.frontend.locations import Location
 from firebox.frontend.steps import Block, Move, Step, inlined
-from firebox.frontend.trace import (
-    CallNode,
-    CutVar,
-    Failure,
-    LeafVar,
-    Node,
-    Region,
-    RegionNode,
-    ScalarVar,
-    Var,
-)
 from firebox.frontend.transfers import WAITING, TransferNode
 
 LEAKED = (

@@ -19,11 +19,12 @@ from firebox.dtypes import DType, as_dtype
 from firebox.errors import DTypeError, ShapeError, UserError
 from firebox.frontend import execute
 from firebox.frontend.creation import arange, as_shape
-from firebox.frontend.devices import as_device, place
+from firebox.frontend.devices import as_device, default_float, place
 from firebox.frontend.entries import intern
 from firebox.frontend.functions.shape import argsort
+from firebox.frontend.graph import Var
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
-from firebox.frontend.trace import STATE, Var, record
+from firebox.frontend.trace import STATE, record
 from firebox.runtime.device import Device
 
 _LANES = 4  # random words in one block of the counter
@@ -116,8 +117,8 @@ def bits(shape: Sequence[DimLike], device: object = None, generator: Generator |
     return wrap(record(lookup("nd.random_bits"), (key,), {"shape": sizes, "offset": offset}, where)[0])
 
 
-def _float(op: str, dtype: object) -> DType:
-    kind = as_dtype(dtype or dtypes.f32)
+def _float(op: str, dtype: object, device: object) -> DType:
+    kind = default_float(device) if dtype is None else as_dtype(dtype)
     if not kind.is_float:
         raise DTypeError("draws floats", op=op, expected="a float type", found=kind.name)
     return kind
@@ -144,7 +145,7 @@ def uniform(
     generator: Generator | None = None,
 ) -> Tensor:
     """Evenly distributed over [low, high), in steps of 2^-24 of the range for f32; rounding may give ``high``."""
-    unit = _unit(as_shape((shape,)), _float("uniform", dtype), device, generator)
+    unit = _unit(as_shape((shape,)), _float("uniform", dtype, device), device, generator)
     if isinstance(low, int | float) and isinstance(high, int | float):
         return unit if (low, high) == (0, 1) else unit * float(high - low) + float(low)
     return unit.__mul__(high - low).__add__(low)
@@ -159,7 +160,7 @@ def normal(
     generator: Generator | None = None,
 ) -> Tensor:
     """Normally distributed, by Box and Muller: sqrt(-2 ln u) cos(2 pi v) with u in (0, 1] of 24 bits (53 for f64)."""
-    kind = _float("normal", dtype)
+    kind = _float("normal", dtype, device)
     sizes = as_shape((shape,))
     compute = kind.compute
     pair = _unit((2, *sizes), compute, device, generator)

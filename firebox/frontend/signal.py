@@ -6,7 +6,7 @@ import numpy as np
 
 from firebox import dtypes
 from firebox.errors import ShapeError, UserError
-from firebox.frontend.devices import as_device
+from firebox.frontend.devices import as_device, default_float
 from firebox.frontend.fft import irfft, rfft
 from firebox.frontend.functions.accept import accepting
 from firebox.frontend.functions.moving import windows
@@ -33,7 +33,7 @@ def _positions(op: str, size: int) -> Any:
 
 
 def _made(values: Any, dtype: object, device: object) -> Tensor:
-    kind = dtypes.f32 if dtype is None else dtypes.as_dtype(dtype)
+    kind = default_float(device) if dtype is None else dtypes.as_dtype(dtype)
     return as_tensor(values.astype(kind.numpy), as_device(device))
 
 

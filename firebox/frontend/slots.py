@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from firebox import dims
 from firebox.dialects.nd.base import lookup
 from firebox.errors import UserError
-from firebox.frontend.trace import STATE, CutVar, Failure, LeafVar, Var, record
+from firebox.frontend.graph import CutVar, Failure, LeafVar, Var
+from firebox.frontend.trace import STATE, record
 
 ALIGNMENT = 256
 """Bytes between the starts of two values in flat storage."""

@@ -21,10 +21,10 @@ from firebox.frontend.build import build
 from firebox.frontend.cells import Cell
 from firebox.frontend.devices import current_device, device
 from firebox.frontend.execute import buffer_of
+from firebox.frontend.graph import Var
 from firebox.frontend.jit_trace import TracedFunction, forbid_draws, forbid_writes, trace_function
 from firebox.frontend.nn.module import Module
 from firebox.frontend.record import safetensors
-from firebox.frontend.trace import Var
 from firebox.frontend.traced import check_callable
 from firebox.frontend.tree import LEAF, TreeDef
 from firebox.lowering.module import main_function

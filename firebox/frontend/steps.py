@@ -6,7 +6,7 @@ from typing import NamedTuple
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.control import ControlOp
 from firebox.frontend.entries import Entry
-from firebox.frontend.trace import Node
+from firebox.frontend.graph import Node
 
 
 class Block(NamedTuple):

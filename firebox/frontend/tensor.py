@@ -11,15 +11,16 @@ from firebox.dialects.nd.aval import Aval, Shape
 from firebox.dialects.nd.base import NdOp, lookup
 from firebox.dialects.nd.operators import Operators, Scalar
 from firebox.dims import Dim
-from firebox.dtypes import DType, as_dtype, f32, result_type
+from firebox.dtypes import DType, as_dtype, result_type
 from firebox.errors import DTypeError, ShapeError, TraceError, UserError
-from firebox.frontend import execute, indexing, values
+from firebox.frontend import dlpack, execute, indexing, values
 from firebox.frontend.calls import record_call
 from firebox.frontend.derivatives import Derivatives
 from firebox.frontend.devices import as_device, current_device
+from firebox.frontend.graph import LeafVar, ScalarVar, Var, scalar_var
 from firebox.frontend.interchange import Interchange
 from firebox.frontend.methods import Methods
-from firebox.frontend.trace import STATE, LeafVar, ScalarVar, Var, record, scalar_var
+from firebox.frontend.trace import STATE, record
 from firebox.frontend.values import Array
 from firebox.runtime.device import Device
 
@@ -66,7 +67,7 @@ class Tensor(Derivatives, Interchange, Methods):
         return wrap(record(op, (b, a) if swap else (a, b), {})[0])  # type: ignore[return-value]
 
     def as_one(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        key: list[Any] = [function, *kwargs]
+        key: list[Any] = [function, self.device.settings, *kwargs]
         inputs: list[Var] = []
         for value in (*args, *kwargs.values()):
             if not isinstance(value, Tensor):
@@ -103,9 +104,9 @@ class Tensor(Derivatives, Interchange, Methods):
         if isinstance(value, bool | np.bool_):
             return scalar_var(bool(value), dtypes.bool_ if dtype.is_bool else dtype)
         if isinstance(value, int):
-            return scalar_var(value, dtypes.i64 if dtype.is_bool else dtype)
+            return scalar_var(value, self.device.int_dtype if dtype.is_bool else dtype)
         if isinstance(value, float):
-            return scalar_var(value, dtype if dtype.is_float else dtypes.f32)
+            return scalar_var(value, dtype if dtype.is_float else self.device.float_dtype)
         if isinstance(value, np.ndarray | np.generic):
             return as_tensor(value, self.device)._var
         if isinstance(value, Dim):
@@ -122,7 +123,7 @@ class Tensor(Derivatives, Interchange, Methods):
         return super().where(a, b)
 
     def _float(self) -> Self:
-        return self if self._var.aval.dtype.is_float else self.astype(dtypes.f32)
+        return self if self._var.aval.dtype.is_float else self.astype(self.device.float_dtype)
 
     def _wrap(self, var: Var) -> "Tensor":
         return wrap(var)
@@ -281,8 +282,8 @@ def common_type(a: Tensor, b: Tensor) -> DType:
         return result_type(a.dtype, b.dtype)
     number, other = (a.dtype, b.dtype) if a.is_weak else (b.dtype, a.dtype)
     if number.is_float:
-        return other if other.is_float else dtypes.f32
-    return dtypes.i64 if other.is_bool and not number.is_bool else other
+        return other if other.is_float else a.device.float_dtype
+    return a.device.int_dtype if other.is_bool and not number.is_bool else other
 
 
 _new = Tensor.__new__
@@ -334,7 +335,8 @@ def tensor(
 ) -> Tensor:
     """A tensor of numbers, nested lists, a NumPy array or another library's array.
 
-    Python floats make f32, integers i64, bools bool; NumPy arrays keep their element type.
+    Python floats make f32 and integers i64, unless `Device.configure` says otherwise, bools bool; NumPy arrays keep
+    their element type.
 
     Args:
         dtype: element type of the result.
@@ -345,8 +347,7 @@ def tensor(
     """
     where = as_device(device)
     wanted = None if dtype is None else as_dtype(dtype)
-    floats = wanted if wanted is not None and wanted.is_float else f32  # no detour through f32 on the way to f64
-    result = data.to(device=where) if isinstance(data, Tensor) else wrap(values.of_data(data, where, copy, floats))
+    result = data.to(device=where) if isinstance(data, Tensor) else wrap(values.of_data(data, where, copy, wanted))
     if wanted is not None:
         result = result.astype(wanted)
     return result.detach().requires_grad_() if requires_grad else result
@@ -362,15 +363,12 @@ def as_tensor(value: Any, device: Device | None = None) -> Tensor:
 def from_dlpack(x: Any, device: object = None) -> Tensor:
     """A tensor over the memory of another library's array; it must not be written any more.
 
+    On the CPU nothing is copied, unless the array has gaps or other strides than rows; bf16 is exchanged, too.
+
     Raises:
-        DTypeError: an element type that tensors do not have.
+        DTypeError: an element type that tensors do not have, or memory that is not the host's.
     """
-    try:
-        array = np.from_dlpack(x)
-    except (AttributeError, TypeError, BufferError, RuntimeError) as error:
-        expected = "an array in the memory of the CPU"
-        raise DTypeError(f"no such exchange: {error}", expected=expected, found=type(x).__name__) from None
-    return wrap(values.of_array(array, as_device(device), copy=False))
+    return wrap(values.of_array(dlpack.array_of(x, "from_dlpack"), as_device(device), copy=False))
 
 
 def from_numpy(array: Array, device: object = None) -> Tensor:

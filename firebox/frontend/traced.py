@@ -9,9 +9,10 @@ from firebox.errors import DeviceError, DTypeError, TraceError, UserError
 from firebox.frontend import tree
 from firebox.frontend.crossing import crosses
 from firebox.frontend.entries import intern
+from firebox.frontend.graph import CallNode, Region, RegionNode, Var, next_number
 from firebox.frontend.slots import Slot, detached
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
-from firebox.frontend.trace import STATE, CallNode, Region, RegionNode, Trace, Var, next_number, record_region
+from firebox.frontend.trace import STATE, Trace, record_region
 from firebox.frontend.tree import TreeDef
 
 

@@ -11,7 +11,8 @@ from firebox.dialects.nd.base import lookup
 from firebox.frontend import locations
 from firebox.frontend.devices import move
 from firebox.frontend.entries import entry_of
-from firebox.frontend.trace import STATE, Failure, Node, ScalarVar, Var
+from firebox.frontend.graph import Failure, Node, ScalarVar, Var
+from firebox.frontend.trace import STATE
 from firebox.runtime.device import Device
 from firebox.runtime.memory import Buffer
 

@@ -11,8 +11,9 @@ from firebox.errors import DTypeError, ShapeError, UserError
 from firebox.frontend import tree
 from firebox.frontend.creation import eye, zeros_like
 from firebox.frontend.crossing import Pull, batch, crosses, push
+from firebox.frontend.graph import CallNode, Region, Var, scalar_var
 from firebox.frontend.tensor import Tensor, as_tensor, wrap
-from firebox.frontend.trace import STATE, CallNode, Region, Var, record, record_region, scalar_var
+from firebox.frontend.trace import STATE, record, record_region
 from firebox.frontend.traced import (
     Arguments,
     Traced,

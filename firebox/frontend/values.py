@@ -1,19 +1,19 @@
 """Data of Python, NumPy and other libraries as computed values."""
 
-import struct
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from firebox import dims, dtypes
+from firebox import dims
 from firebox.dialects.nd.aval import Aval
 from firebox.dtypes import DType, as_dtype
 from firebox.errors import DTypeError, ShapeError, TraceError
+from firebox.frontend import dlpack
 from firebox.frontend.devices import is_host, place, place_bytes
 from firebox.frontend.entries import intern
+from firebox.frontend.graph import Var
 from firebox.frontend.stats import COUNTERS
-from firebox.frontend.trace import Var
 from firebox.runtime.device import Device
 from firebox.runtime.memory import Buffer
 
@@ -54,21 +54,22 @@ def of_array(array: Array, device: Device, copy: bool) -> Var:
     return of_buffer(buffer, Aval(dtype, array.shape), device)
 
 
-def of_data(data: Any, device: Device, copy: bool = True, floats: DType = dtypes.f32) -> Var:
+def of_data(data: Any, device: Device, copy: bool = True, wanted: DType | None = None) -> Var:
     """Numbers, nested lists, NumPy arrays and what other libraries exchange by DLPack or as arrays.
 
     Args:
-        floats: element type that Python floats take.
+        wanted: the type that the user wants in the end, which Python numbers take without a detour if it is of their
+            kind; the device's default for None.
 
     Raises:
         DTypeError: no element type for such data. ShapeError: nested lists of different lengths.
     """
     if isinstance(data, np.ndarray | np.generic):
         return of_array(np.asarray(data), device, copy)
-    if isinstance(data, bool | int) or (isinstance(data, float) and floats is dtypes.f32):
-        return _of_number(data, device)
+    if isinstance(data, bool | int | float):
+        return _of_number(data, device, wanted)
     if hasattr(data, "__dlpack__"):
-        return of_array(np.from_dlpack(data), device, copy)
+        return of_array(dlpack.array_of(data, "tensor"), device, copy)
     try:
         array = np.asarray(_plain(data))
     except ValueError as error:
@@ -76,10 +77,31 @@ def of_data(data: Any, device: Device, copy: bool = True, floats: DType = dtypes
     if array.dtype.kind in _NO_NUMBERS:
         expected = "bools, integers of at most 64 bits, floats, nested lists or arrays of these"
         raise DTypeError("no data of a tensor", expected=expected, found=f"{type(data).__name__} of {array.dtype}")
-    if array.dtype == np.float64 and not hasattr(data, "__array__"):
-        with np.errstate(over="ignore"):
-            array = array.astype(floats.numpy)
+    if not hasattr(data, "__array__"):
+        array = _default_type(array, device, wanted)
     return of_array(array, device, copy=True)
+
+
+def _default_type(array: Array, device: Device, wanted: DType | None) -> Array:
+    """What NumPy has made of Python numbers, in the type that they take here."""
+    if array.dtype == np.float64:
+        dtype = wanted if wanted is not None and wanted.is_float else device.float_dtype
+        with np.errstate(over="ignore"):
+            return array.astype(dtype.numpy)
+    return _integers(array, device.int_dtype) if array.dtype == np.int64 and wanted is None else array
+
+
+def _integers(array: Array, dtype: DType) -> Array:
+    """Integers in the type of a device.
+
+    Raises:
+        DTypeError: the type does not hold them.
+    """
+    found = array.astype(dtype.numpy, copy=False)
+    if (found != array).any():
+        hint = "pass dtype="
+        raise DTypeError("the number does not fit", op="tensor", expected=dtype.name, found=f"{array}", hint=hint)
+    return found
 
 
 def _plain(data: Any) -> Any:
@@ -89,14 +111,8 @@ def _plain(data: Any) -> Any:
     return np.asarray(data) if hasattr(data, "__array__") else data
 
 
-def _of_number(value: bool | int | float, device: Device) -> Var:
-    if isinstance(value, bool):
-        dtype, data = dtypes.bool_, struct.pack("?", value)
-    elif isinstance(value, float):
-        with np.errstate(over="ignore"):
-            dtype, data = dtypes.f32, np.float32(value).tobytes()
-    elif -(1 << 63) <= value < 1 << 63:
-        dtype, data = dtypes.i64, struct.pack("<q", value)
-    else:
+def _of_number(value: bool | int | float, device: Device, wanted: DType | None) -> Var:
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise DTypeError("the number is not in the range of i64", op="tensor", found=value)
-    return of_buffer(place_bytes(data, device), Aval(dtype, ()), device)
+    array = _default_type(np.asarray(value), device, wanted)
+    return of_buffer(place_bytes(array.tobytes(), device), Aval(as_dtype(array.dtype), ()), device)

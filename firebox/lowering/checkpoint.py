@@ -18,14 +18,14 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from firebox.dialects.nd.base import Kind, NdOp
 from firebox.dialects.xdsl_compat import operands_of
 from firebox.errors import UserError
-from firebox.lowering.checkpoint_budget import within
-from firebox.lowering.checkpoint_lives import Lives, memory_bound, nbytes
+from firebox.lowering.checkpoint_budget import lower, within
+from firebox.lowering.checkpoint_lives import BALANCED, Lives, nbytes
 from firebox.lowering.rewrite import RECOMPUTE, erase_dead, functions_of
 
 CHEAP = 4.0
@@ -104,39 +104,8 @@ def _recompute_cheap(block: Block, settings: Settings) -> None:
 
 @strategy("balanced")
 def _balanced(block: Block, settings: Settings) -> None:
-    """Keep what is bound by arithmetic, and compute again what is bound by memory, where a program has its peak.
-
-    That is between forward and backward: what waits there is what backward keeps.
-    """
-    lives = Lives(block)
-    position, _ = lives.peak()
-    waiting: list[tuple[int, NdOp]] = []
-    for op in lives.ops[:position]:
-        if isinstance(op, NdOp) and memory_bound(op) and (late := lives.after(op, position)) is not None:
-            waiting.append((lives.position[late], op))
-    copies: dict[SSAValue, SSAValue] = {}
-    for start, op in sorted(waiting, key=lambda entry: entry[0]):
-        _copy_down(lives, op, lives.ops[start], copies)
-        lives.serve(op, lives.ops[start], copies)
-    erase_dead(block)
-
-
-def _copy_down(lives: Lives, op: NdOp, late: Operation, copies: dict[SSAValue, SSAValue]) -> None:
-    """A copy of the op before ``late`` and of what is bound by memory behind it; each op once."""
-    stack = [op]
-    while stack:
-        current = stack[-1]
-        behind = [
-            owner
-            for value in operands_of(current)
-            if value not in copies and isinstance(owner := value.owner, NdOp) and memory_bound(owner)
-        ]
-        if current.results[0] in copies:
-            stack.pop()
-        elif behind:
-            stack.extend(behind)
-        else:
-            lives.copy(stack.pop(), late, copies)
+    """Keep what is bound by arithmetic; compute what is bound by memory again, as long as that lowers the peak."""
+    lower(block, 0, BALANCED)
 
 
 @strategy("budget")

@@ -13,15 +13,16 @@ from xdsl.ir import Block, Operation, SSAValue
 from firebox.dialects.nd.base import NdOp
 from firebox.dialects.xdsl_compat import operands_of
 from firebox.errors import UserError
-from firebox.lowering.checkpoint_lives import Lives, arithmetic, nbytes, repeatable
+from firebox.lowering.checkpoint_lives import BALANCED, EVERYTHING, Allowed, Lives, arithmetic, nbytes
 from firebox.lowering.rewrite import erase_dead, functions_of
 
-ROUNDS = 200
+ROUNDS = 64
 """Peaks that are lowered one after another before an estimate is given up."""
-TRIALS = 8
-"""Programs that are planned on the way to the budget."""
-ENOUGH = 64
-"""The part of the memory without a budget that the trials end at."""
+PATIENCE = 8
+"""Rounds without a lower peak before that."""
+LEVELS = 16
+"""Estimates that are tried, as parts of the memory without a budget. They are the same for every budget, so that the
+smallest arena that an error names is one that can be had."""
 NO_ARITHMETIC = 1.0
 """What an op that computes nothing counts as."""
 
@@ -30,17 +31,39 @@ Arena = Callable[[ModuleOp], int]
 
 
 def within(block: Block, budget: int) -> None:
-    """Where memory peaks, repeat the ops that free most per arithmetic, until the peak fits or no op helps."""
-    lowest = None
-    for _ in range(ROUNDS):
+    """Where memory peaks, repeat the ops that free most per arithmetic, until the peak fits or no op helps.
+
+    What is bound by memory goes first, then everything.
+    """
+    lower(block, budget, BALANCED)
+    lower(block, budget, EVERYTHING)
+
+
+def lower(block: Block, budget: int, allowed: Allowed) -> None:
+    """Repeat some of what is allowed, as long as that lowers the peak and it is above the budget."""
+    _lowered(block, budget, allowed, _rounds(block, budget, allowed))
+
+
+def _rounds(block: Block, budget: int, allowed: Allowed) -> int:
+    """The number of rounds after which the peak is lowest, tried on a copy."""
+    function = block.parent_op()
+    assert function is not None
+    return _lowered(function.clone().regions[0].block, budget, allowed, ROUNDS)
+
+
+def _lowered(block: Block, budget: int, allowed: Allowed, rounds: int) -> int:
+    """Lower the peak, round after round, in place; tells after how many it was lowest."""
+    lowest, best = peak_bytes(block), 0
+    for number in range(1, rounds + 1):
         lives = Lives(block)
         position, peak = lives.peak()
-        if peak <= budget or (lowest is not None and peak > 2 * lowest):
-            return
-        lowest = peak if lowest is None else min(lowest, peak)
-        if not _lower(lives, position, peak - budget):
-            return
+        if peak <= budget or number - best > PATIENCE or not _lower(lives, position, peak - budget, allowed):
+            break
         erase_dead(block)
+        peak = peak_bytes(block)
+        if peak < lowest:
+            lowest, best = peak, number
+    return best
 
 
 def peak_bytes(block: Block) -> int:
@@ -48,12 +71,12 @@ def peak_bytes(block: Block) -> int:
     return Lives(block).peak()[1]
 
 
-def _lower(lives: Lives, position: int, excess: int) -> bool:
+def _lower(lives: Lives, position: int, excess: int, allowed: Allowed) -> bool:
     """Repeat what frees so many bytes at a position, the cheapest first; tells whether anything was repeated."""
     moved: set[SSAValue] = set()
     relied: set[SSAValue] = set()
     freed = 0
-    for op, late, chain in _candidates(lives, position):
+    for op, late, chain in _candidates(lives, position, allowed):
         used = {v for link in chain for v in operands_of(link) if v.owner not in chain}
         if moved & used or relied & set(op.results):
             continue
@@ -66,15 +89,15 @@ def _lower(lives: Lives, position: int, excess: int) -> bool:
     return freed > 0
 
 
-def _candidates(lives: Lives, position: int) -> list[tuple[NdOp, Operation, list[NdOp]]]:
+def _candidates(lives: Lives, position: int, allowed: Allowed) -> list[tuple[NdOp, Operation, list[NdOp]]]:
     """Ops whose results wait over the position, first those that free most per arithmetic; where and what to repeat."""
     found: list[tuple[float, int, NdOp, Operation, list[NdOp]]] = []
     for number, op in enumerate(lives.ops[:position]):
-        if not isinstance(op, NdOp) or not repeatable(op):
+        if not isinstance(op, NdOp) or not allowed.repeats(op):
             continue
         size = sum(nbytes(r) for r in op.results)
         late = lives.after(op, position) if size else None
-        chain = None if late is None else lives.chain(op, late, repeatable)
+        chain = None if late is None else lives.chain(op, late, allowed)
         if late is not None and chain is not None:
             gain = size / (NO_ARITHMETIC + sum(arithmetic(link) for link in chain))
             found.append((-gain, number, op, late, chain))
@@ -97,19 +120,17 @@ def fit(module: ModuleOp, budget: int, arena: Arena) -> None:
     smallest = arena(module.clone())
     if smallest <= budget:
         return
-    high = max(peak_bytes(f.body.block) for f in functions_of(module))
-    enough = high // ENOUGH
-    estimate = high * budget // smallest
-    targets = [estimate, estimate // 2, estimate // 4, 0]
-    low = None
-    for _ in range(TRIALS):
-        target = targets.pop(0) if low is None else (low + high) // 2
-        size = arena(_tried(module, target))
+    most = max(peak_bytes(f.body.block) for f in functions_of(module))
+    fits, above, level = None, LEVELS, LEVELS // 2
+    while True:
+        size = arena(_tried(module, most * level // LEVELS))
         smallest = min(smallest, size)
-        low, high = (target, high) if size <= budget else (low, target)
-        if (low is None and not targets) or (low is not None and high - low <= enough):
+        fits, above = (level, above) if size <= budget else (fits, level)
+        following = level // 2 if fits is None else (fits + above) // 2
+        if following in (level, fits):
             break
-    if low is None:
+        level = following
+    if fits is None:
         raise UserError(
             "the budget is out of reach",
             op="checkpoint",
@@ -118,7 +139,7 @@ def fit(module: ModuleOp, budget: int, arena: Arena) -> None:
             hint=f"a budget of {smallest} bytes or more, or a smaller batch",
         )
     for function in functions_of(module):
-        within(function.body.block, low)
+        within(function.body.block, most * fits // LEVELS)
 
 
 def _tried(module: ModuleOp, target: int) -> ModuleOp:

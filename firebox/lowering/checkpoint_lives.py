@@ -1,6 +1,7 @@
 """Lifetimes of values in the order in which ops stand, and copies of ops before a late use."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from xdsl.dialects.builtin import IntegerAttr, i64
@@ -19,8 +20,18 @@ NEGLIGIBLE = 16
 LONGEST = 16
 """Ops that may be repeated for one value."""
 
-Allowed = Callable[[NdOp], bool]
-"""Which ops may be computed again."""
+
+@dataclass(frozen=True)
+class Allowed:
+    """What may be done with ops so that less memory is taken.
+
+    Attributes:
+        repeats: computed again.
+        keeps: kept for it, though it is not used any more.
+    """
+
+    repeats: Callable[[NdOp], bool]
+    keeps: Callable[[NdOp], bool]
 
 
 def memory_bound(op: NdOp) -> bool:
@@ -31,6 +42,12 @@ def memory_bound(op: NdOp) -> bool:
 def repeatable(op: NdOp) -> bool:
     """Any op without a region that computes something of operands: values never change, so it gives the same again."""
     return is_pure(op) and not op.regions and bool(operands_of(op))
+
+
+BALANCED = Allowed(memory_bound, lambda op: not memory_bound(op))
+"""Memory-bound ops are repeated, of what the others gave."""
+EVERYTHING = Allowed(repeatable, lambda op: False)
+"""All ops are repeated; nothing is kept longer."""
 
 
 def nbytes(value: SSAValue) -> int:
@@ -104,21 +121,21 @@ class Lives:
         """Whether all operands are there when ``late`` runs."""
         return all(self.is_there(v, late, op.results[0]) for v in operands_of(op))
 
-    def chain(self, op: NdOp, late: Operation, allowed: Allowed) -> list[NdOp] | None:
+    def chain(self, op: NdOp, late: Operation, ops: Allowed) -> list[NdOp] | None:
         """The ops to repeat for this one before ``late``, in order, down to what is there; None where that fails."""
         found: dict[NdOp, None] = {}
-        return list(found) if self._collect(op, late, allowed, found) else None
+        return list(found) if self._collect(op, late, ops, found) else None
 
-    def _collect(self, op: NdOp, late: Operation, allowed: Allowed, found: dict[NdOp, None]) -> bool:
+    def _collect(self, op: NdOp, late: Operation, ops: Allowed, found: dict[NdOp, None]) -> bool:
         if op in found:
             return True
-        if len(found) >= LONGEST or op not in self.position or not allowed(op):
+        if len(found) >= LONGEST or op not in self.position or not ops.repeats(op):
             return False
         for value in operands_of(op):
             owner = value.owner
-            if self.is_there(value, late, op.results[0]):
+            if self.is_there(value, late, op.results[0]) or (isinstance(owner, NdOp) and ops.keeps(owner)):
                 continue
-            if not isinstance(owner, NdOp) or not self._collect(owner, late, allowed, found):
+            if not isinstance(owner, NdOp) or not self._collect(owner, late, ops, found):
                 return False
         found[op] = None
         return len(found) <= LONGEST

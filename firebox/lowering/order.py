@@ -1,8 +1,9 @@
 """Pass `order`: the order in which groups run, and one label for structurally equal groups.
 
 Among the groups whose operands are ready, the next one is that which frees the most memory (buffers read for the last
-time less buffers made); ties go to the original order. Labels are ``kind_number``, e.g. ``loops_0``: groups of one
-label become one kernel.
+time less buffers made); ties go to the original order. Where all that takes more memory at its peak than the original
+order, as it may where values are computed again late, that stays. Labels are ``kind_number``, e.g. ``loops_0``: groups
+of one label become one kernel.
 """
 
 import heapq
@@ -48,7 +49,10 @@ def _sort(block: Block) -> None:
                 _sort(inner)
     terminator = block.last_op
     assert terminator is not None
-    for op in _Sorter(ops, terminator).sorted():
+    found = _Sorter(ops, terminator).sorted()
+    if _peak(ops, terminator) < _peak(found, terminator):
+        return
+    for op in found:
         block.insert_op_before(block.detach_op(op), terminator)
 
 
@@ -97,6 +101,21 @@ class _Sorter:
             if user in self.missing:
                 self.missing[user].discard(chosen)
                 self._push(user)
+
+
+def _peak(ops: list[Operation], terminator: Operation) -> int:
+    """The most memory that buffers take at a time when the ops run in this order."""
+    readers = _reader_counts(ops, terminator)
+    live = most = 0
+    for op in ops:
+        if not (isinstance(op, NdOp) and op.kind is Kind.RESHAPE):  # a view
+            live += sum(_bytes(r) for r in op.results)
+        most = max(most, live)
+        for root, count in _root_counts(op).items():
+            readers[root] -= count
+            if readers[root] == 0 and not _is_argument(root):
+                live -= _bytes(root)
+    return most
 
 
 def _root_counts(op: Operation) -> dict[SSAValue, int]:

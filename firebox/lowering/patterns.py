@@ -115,4 +115,6 @@ def reads_elements(op: NdOp) -> bool:
     """Whether each operand is read at the result's own index, as broadcasting does."""
     formula = op.get_formula()
     out, avals = formula.extents, op.operand_avals
+    if any(aval.rank > len(out) for aval in avals):  # an operand of more dims, as a gather at one index has
+        return False
     return all(read == broadcast_read(read.operand, avals[read.operand].shape, out) for read in formula.reads)

@@ -3,12 +3,14 @@
 import re
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from firebox import config
-from firebox.errors import DeviceError
+from firebox.dtypes import DType, as_dtype, f32, f64, i64
+from firebox.errors import DeviceError, DTypeError
 from firebox.runtime import opencl
 from firebox.runtime.cpu import CpuDevice
 from firebox.runtime.describe import describe
@@ -68,6 +70,20 @@ class Backend(Protocol):
     def synchronize(self) -> None: ...
 
 
+@dataclass(frozen=True, eq=False)
+class DeviceSettings:
+    """The element types that new tensors of a device take where nothing else says so.
+
+    Attributes:
+        float_dtype: of Python floats, of what is made without a type (`zeros`, `randn`, parameters), and of integers
+            and bools where a float is needed.
+        int_dtype: of Python integers.
+    """
+
+    float_dtype: DType = f32
+    int_dtype: DType = i64
+
+
 class Device:
     """A device by name; the same name is the same object, so compare with ``is``.
 
@@ -82,10 +98,12 @@ class Device:
         DeviceError: there is no such device.
     """
 
-    __slots__ = ("backend", "name")
+    __slots__ = ("_in_use", "_settings", "backend", "name")
 
     name: str
     backend: Backend
+    _settings: DeviceSettings
+    _in_use: bool
 
     def __new__(cls, name: "str | Device" = "cpu") -> "Device":
         if isinstance(name, Device):
@@ -96,6 +114,7 @@ class Device:
                 device = super().__new__(cls)
                 device.backend = _open_backend(key)
                 device.name = key
+                device._settings, device._in_use = DeviceSettings(), False
                 _open[key] = device
             return _open[key]
 
@@ -110,6 +129,63 @@ class Device:
     def target(self) -> AnyTarget:
         """What to compile for."""
         return self.backend.target
+
+    def configure(self, *, float_dtype: object = None, int_dtype: object = None) -> "Device":
+        """Choose the types of new tensors where nothing else says so; once, before the first of them; gives the device.
+
+        Explicit types, NumPy arrays and the promotion of two tensors are not affected, and indices and sums stay i64.
+
+        Raises:
+            DTypeError: not a float type, not an integer type. DeviceError: the device does not have the type, has been
+                configured already, or tensors have been made whose types the old settings chose.
+        """
+        settings = DeviceSettings(
+            self._chosen("float_dtype", float_dtype, self._settings.float_dtype),
+            self._chosen("int_dtype", int_dtype, self._settings.int_dtype),
+        )
+        with _lock:
+            if self._in_use:
+                raise DeviceError(
+                    "the default types are in use",
+                    op="configure",
+                    expected=f"one call, before the first tensor on {self.name}",
+                    found=f"float_dtype={self._settings.float_dtype.name}, int_dtype={self._settings.int_dtype.name}",
+                    hint="configure the device at the start of the program, or pass dtype= where tensors are made",
+                )
+            self._settings, self._in_use = settings, True
+        return self
+
+    def _chosen(self, name: str, wanted: object, default: DType) -> DType:
+        if wanted is None:
+            return default
+        dtype = as_dtype(wanted)
+        fits, kind = (dtype.is_float, "a float type") if name == "float_dtype" else (dtype.is_int, "an int type")
+        if not fits:
+            raise DTypeError(f"{name} is of another kind", op="configure", expected=kind, found=dtype.name)
+        if not self.supports_dtype(dtype):
+            raise DeviceError("no such type on this device", op="configure", expected=self.name, found=dtype.name)
+        return dtype
+
+    @property
+    def settings(self) -> DeviceSettings:
+        """The types that `configure` has chosen; looking at them does not settle them."""
+        return self._settings
+
+    @property
+    def float_dtype(self) -> DType:
+        """The type of a new float tensor. Who asks is making one: from now on it cannot be configured."""
+        self._in_use = True
+        return self._settings.float_dtype
+
+    @property
+    def int_dtype(self) -> DType:
+        """The type of a new tensor of Python integers; see `float_dtype`."""
+        self._in_use = True
+        return self._settings.int_dtype
+
+    def supports_dtype(self, dtype: object) -> bool:
+        """Whether the device computes in an element type; every one does in all but f64, which some GPUs lack."""
+        return as_dtype(dtype) is not f64 or self.target.kind == "cpu" or self.target.has("fp64")
 
     def synchronize(self) -> None:
         """Wait until all work on this device is done.

@@ -60,7 +60,22 @@ def use_everything() -> func.FuncOp:
     rotated = b.shuffle(best[0], x, [3, 2, 1, 0, 12, 13, 14, 15])
     b.store(f, spread[0], b.add(b.reduce("max", rotated), b.extract(b.insert(x, 2.0, 3), b.dims[0])))
     b.store(i, 0, b.bitcast(b.pow(x, x), dtypes.i32))
+    use_tiles(b)
     return b.finish()
+
+
+def use_tiles(b: KernelBuilder) -> None:
+    """All work on tile registers and on pairs."""
+    f, _, _, half = b.buffers
+    b.tile_config()
+    b.tile_zero(0)
+    b.tile_load(4, half, b.begin, 32)
+    b.tile_load(6, half, 512, b.dims[0])
+    b.tile_dot(0, 4, 6)
+    b.tile_store(0, f, 0, 16)
+    b.tile_release()
+    pairs = b.pairs(b.load(half, 0, 32, raw=True))
+    b.store(f, 0, b.dot_pairs(b.load(f, 0, 16), pairs, b.extract(pairs, 3)))
 
 
 def use_work_groups() -> func.FuncOp:

@@ -88,6 +88,18 @@ def test_recomputation() -> None:
     assert "recompute = 1" in expanded and "recompute = 2" in expanded
 
 
+def test_a_budget() -> None:
+    def loss(x: fb.Tensor) -> fb.Tensor:
+        for _ in range(8):
+            x = x * x.sin()
+        return x.sum()
+
+    x = fb.tensor(np.linspace(0.0, 1.0, 100_000))  # 781 KiB
+    expected = fb.jit(fb.grad(loss))(x)
+    for wanted in ("balanced", "budget:1MiB", 1 << 20):
+        np.testing.assert_allclose(fb.jit(fb.grad(loss), checkpoint=wanted)(x), expected, rtol=1e-12)
+
+
 def test_own_derivative() -> None:
     @fb.custom_vjp
     def clipped(x: fb.Tensor) -> fb.Tensor:

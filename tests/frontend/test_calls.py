@@ -11,9 +11,9 @@ from firebox import nn, optim
 from firebox.errors import CompilerError
 from firebox.frontend import locations
 from firebox.frontend.calls import record_call
+from firebox.frontend.graph import Var
 from firebox.frontend.plan import Planner
 from firebox.frontend.tensor import wrap
-from firebox.frontend.trace import Var
 
 pytestmark = pytest.mark.usefixtures("frontend")
 

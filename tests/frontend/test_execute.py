@@ -10,7 +10,7 @@ import pytest
 
 import firebox as fb
 from firebox.errors import CompilerError, IndexRangeError, UserError
-from firebox.frontend import backends, execute, trace
+from firebox.frontend import backends, execute, graph, trace
 from firebox.frontend.cells import Flat
 from firebox.frontend.devices import place
 from firebox.frontend.plan import Plan, Planner
@@ -60,7 +60,7 @@ def test_values_that_nobody_holds_are_no_outputs(monkeypatch: pytest.MonkeyPatch
     plans: list[Plan] = []
     plain = Planner.make
 
-    def recording(self: Planner, outputs: list[trace.Var]) -> Plan:
+    def recording(self: Planner, outputs: list[graph.Var]) -> Plan:
         plans.append(plain(self, outputs))
         return plans[-1]
 

@@ -87,7 +87,7 @@ def test_a_step_beside_something_that_cannot_be_computed() -> None:
         optimizer = optim.SGD(model, lr=0.1)
         for _ in range(3):
             if leaks:
-                fb.vmap(lambda v: held.append(v * 2) or v)(fb.ones(2))
+                fb.vmap(lambda v, held=held: held.append(v * 2) or v)(fb.ones(2))
                 held.append(held[-1] + 1)
             hidden = model(fb.tensor([[1.0, 2.0], [3.0, -1.0]]))
             loss = (hidden**2).sum()

@@ -64,6 +64,8 @@ def test_determinants() -> None:
     close(logarithm, np.linalg.slogdet(A)[1])
     check_gradient(linalg.det, A)
     check_gradient(lambda a: linalg.slogdet(a)[1], A)
+    for x in (np.outer(B[0, :, 0], B[0, :, 1]), np.diag([2.0, 0.0, 3.0, 1.0]), A[0] @ np.diag([1.0, 1.0, 0.0, 1.0])):
+        check_gradient(linalg.det, x)
     singular = np.ones((3, 3))
     assert linalg.det(singular).item() == 0.0
     assert [v.item() for v in linalg.slogdet(singular)] == [0.0, -np.inf]

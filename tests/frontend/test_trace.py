@@ -13,8 +13,9 @@ from firebox.errors import DTypeError
 from firebox.frontend import locations, trace
 from firebox.frontend.build import build
 from firebox.frontend.entries import entry_of, intern
+from firebox.frontend.graph import LeafVar, Region, scalar_var
 from firebox.frontend.plan import Planner, describe
-from firebox.frontend.trace import LeafVar, Region, record, scalar_var
+from firebox.frontend.trace import record
 
 pytestmark = pytest.mark.usefixtures("frontend")
 

@@ -145,6 +145,11 @@ KEPT: dict[str, tuple[Function, Aval, list[str]]] = {
         X,
         ["broadcast_to", "broadcast_to", "concat"],
     ),
+    "a row of a broadcast": (
+        lambda x: x.broadcast_to((2, 7)).take(x.literal(1, as_dtype("i64")), 0),
+        X,
+        ["broadcast_to", "constant", "gather"],
+    ),
     "an iota": (lambda x: x + x.one("iota", shape=(7,), axis=0, dtype=x.dtype), X, ["iota", "add"]),
 }
 

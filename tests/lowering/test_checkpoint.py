@@ -9,6 +9,10 @@ from firebox.lowering.canonicalize import canonicalize
 from firebox.lowering.checkpoint import CheckpointPass, checkpoint
 from firebox.lowering.checkpoint_budget import peak_bytes
 from firebox.lowering.interpret import interpret
+from firebox.lowering.module import groups_in, main_function
+from firebox.lowering.options import Options
+from firebox.lowering.pipeline import run_to
+from firebox.runtime.target import Target
 from tests.lowering.ir_tools import arrays, f64, module, names, ops
 
 SIZE = 1 << 14  # 128 KiB of f64
@@ -111,6 +115,47 @@ def test_a_budget_out_of_reach_ends_with_what_is_possible() -> None:
     CheckpointPass("budget", 1).apply(None, program)  # type: ignore[arg-type]
     program.verify()
     assert "recompute" in str(program)
+
+
+def residual(x: Value) -> Value:
+    """Element-wise values of products, that wait for the end."""
+    size = x.shape[0]
+    kept = []
+    for _ in range(6):
+        product = x.one("contract", x, x, spec="m k, k n -> m n", sizes=(size, size, size))
+        kept.append(((product * 3.0).exp(), product))
+        x = x + kept[-1][0]
+    for value, product in reversed(kept):
+        x = x * value + product
+    return x
+
+
+def test_balanced_repeats_what_is_bound_by_memory_only() -> None:
+    program = module(residual, f64(32, 32))
+    inputs = [a * 0.01 for a in arrays(0, f64(32, 32))]
+    (expected,) = interpret(program, inputs)
+    block = program.body.block.first_op.regions[0].block  # type: ignore[union-attr]
+    before = peak_bytes(block)
+    checkpoint(program, "balanced")
+    program.verify()
+    assert peak_bytes(block) < 0.7 * before
+    repeated = [op.name for op in ops(program) if "recompute" in op.attributes]
+    assert repeated and set(repeated) <= {"nd.mul", "nd.exp", "nd.add"}
+    np.testing.assert_array_equal(interpret(program, inputs)[0], expected)
+
+
+def test_copies_run_late_in_kernels_of_the_later_part() -> None:
+    """Neither fusion nor the order of the kernels undoes what was decided: memory stays as low as it was counted."""
+    found = {}
+    for strategy in ("none", "balanced"):
+        program = run_to(module(residual, f64(32, 32)), Target.host(), "order", Options(checkpoint=strategy))
+        found[strategy] = peak_bytes(main_function(program).body.block)
+    assert found["balanced"] < 0.7 * found["none"]
+
+
+def test_a_group_notes_that_a_copy_stays_apart() -> None:
+    program = run_to(module(residual, f64(32, 32)), Target.host(), "fuse", Options(checkpoint="balanced"))
+    assert any("recompute" in str(op.attributes.get("borders")) for op in groups_in(main_function(program).body.block))
 
 
 def test_an_unknown_strategy_is_refused() -> None:

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block
 
 from firebox.dialects.kernel import ops
-from firebox.dialects.kernel.memory import Memory
+from firebox.dialects.kernel.tiles import Tiles
 from firebox.dialects.kernel.values import INDEX, Ref, Val
 from firebox.dialects.xdsl_compat import (
     I64,
@@ -23,7 +23,7 @@ from firebox.dtypes import DType, i64, u8
 from firebox.errors import CompilerError
 
 
-class WorkGroups(Memory):
+class WorkGroups(Tiles):
     """Kernels that run as groups of work-items.
 
     Attributes:

@@ -40,6 +40,8 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from firebox.dialects.kernel.tile_ops import TILE_OPS
+
 INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 FLOAT_PREDICATES = ("oeq", "une", "olt", "ole", "ogt", "oge", "ord", "uno")
 ATOMIC_KINDS = ("add", "max", "min", "and", "or", "xor", "exchange")
@@ -420,6 +422,7 @@ Kernel = Dialect(
         SelectOp,
         SigmoidOp,
         ViewOp,
+        *TILE_OPS,
     ],
     [],
 )

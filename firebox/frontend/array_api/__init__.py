@@ -28,7 +28,6 @@ from firebox.frontend.array_api.creation import (
     zeros,
     zeros_like,
 )
-from firebox.frontend.array_api.data_types import astype, can_cast, finfo, iinfo, isdtype, result_type
 from firebox.frontend.array_api.elementwise import (
     abs,
     acos,
@@ -146,6 +145,7 @@ from firebox.frontend.array_api.statistics import (
     sum,
     var,
 )
+from firebox.frontend.data_types import astype, can_cast, finfo, iinfo, isdtype, result_type
 
 __array_api_version__ = "2024.12"
 newaxis = None

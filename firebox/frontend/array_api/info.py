@@ -4,7 +4,7 @@ from typing import Any
 
 from firebox import dtypes
 from firebox.dtypes import DType
-from firebox.frontend.array_api.data_types import of_kinds
+from firebox.frontend.data_types import of_kinds
 from firebox.frontend.devices import current_device
 from firebox.runtime import device as runtime_device
 from firebox.runtime.device import Device

@@ -61,7 +61,8 @@ def _parser() -> argparse.ArgumentParser:
         help=f"comma-separated: {names}, or a device such as opencl:0 (default: host)",
     )
     add("--name", default="", help="name of the model (default: that of the source file)")
-    add("--checkpoint", default="none", metavar="STRATEGY", help="what gradients keep (default %(default)s)")
+    about = "what gradients keep: none (nothing is computed again), balanced, budget:64MiB, ... (default %(default)s)"
+    add("--checkpoint", default="none", metavar="STRATEGY", help=about)
     return parser
 
 

@@ -8,7 +8,7 @@ from firebox import dims
 from firebox.dialects.nd.array import ArrayLike, normalize_axis
 from firebox.dialects.nd.ops.contract_spec import infer_sizes, parse_spec
 from firebox.dims import DimLike
-from firebox.dtypes import DType, f32, i64, result_type
+from firebox.dtypes import DType, i64, result_type
 from firebox.errors import DTypeError, ShapeError, UserError
 
 A = TypeVar("A", bound=ArrayLike)
@@ -33,8 +33,8 @@ def one_node(function: F) -> F:
 
 
 def as_float(x: A) -> A:
-    """Integers and bools as f32, floats as they are."""
-    return x if x.dtype.is_float else x.astype(f32)
+    """Integers and bools as floats (f32, unless `Device.configure` says otherwise), floats as they are."""
+    return x._float()
 
 
 def promote(op: str, a: A, b: Any) -> tuple[A, A]:

@@ -2,12 +2,13 @@
 
 from firebox import dtypes
 from firebox.errors import UserError
-from firebox.frontend.control import scan
+from firebox.frontend.control import cond, scan
 from firebox.frontend.custom import custom_vjp
 from firebox.frontend.functions import matrices as general
 from firebox.frontend.functions.moving import moveaxis
 from firebox.frontend.functions.shape import concat, narrow, tril, triu
 from firebox.frontend.linalg.common import (
+    EPS,
     empty_like,
     identity,
     matrices,
@@ -18,6 +19,7 @@ from firebox.frontend.linalg.common import (
     square,
     transposed,
 )
+from firebox.frontend.linalg.spectral import svd
 from firebox.frontend.linalg.triangular import SOLVERS, right_sides
 from firebox.frontend.tensor import Tensor
 
@@ -220,8 +222,26 @@ def _det_forward(a: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
 
 
 def _det_backward(kept: tuple[Tensor, Tensor], ct: Tensor) -> Tensor:
+    """The cofactors: from the inverse, or from singular values where there is none to working precision."""
     a, found = kept
-    return _inverse_transposed(a, ct * found)
+    pivots = _sign_and_diagonal(a)[1].abs()
+    singular = pivots.min(-1) <= pivots.max(-1) * (EPS[a.dtype] * size_of(a, -1))
+    factor = ct.expand_dims(-1).expand_dims(-1)
+
+    def regular(a: Tensor, found: Tensor) -> Tensor:
+        return _inverse_transposed(a, found)
+
+    cofactors: Tensor = cond(singular.any(), lambda a, _: _cofactors(a), regular, a, found)
+    return cofactors * factor
+
+
+def _cofactors(a: Tensor) -> Tensor:
+    """``det(U) det(V) U diag(p) V^T``, p[i] the product of all singular values but s[i]."""
+    u, s, vh = svd(a, False)
+    own = identity(a, size_of(a, -1), size_of(a, -1)) == 1.0
+    others = own.where(1.0, s.expand_dims(-2)).prod(-1)
+    sign = (_determinant(u) * _determinant(vh)).round().expand_dims(-1)
+    return (u * (others * sign).expand_dims(-2)) @ vh
 
 
 _det.defvjp(_det_forward, _det_backward)
@@ -229,7 +249,7 @@ _det.defvjp(_det_forward, _det_backward)
 
 @public
 def det(a: Tensor) -> Tensor:
-    """The determinants of square matrices (.., n, n), from LU factors; the gradient of a singular one is NaN.
+    """The determinants of square matrices (.., n, n), from LU factors; the gradient is right for singular ones, too.
 
     Raises:
         ShapeError: the matrices are not square.
@@ -260,7 +280,7 @@ _slogdet.defvjp(_slogdet_forward, _slogdet_backward)
 
 @public
 def slogdet(a: Tensor) -> tuple[Tensor, Tensor]:
-    """Sign and logarithm of the magnitude of determinants, (0, -inf) of singular matrices; see `det`.
+    """Sign and logarithm of the magnitude of determinants, (0, -inf) of singular matrices, where the gradient is NaN.
 
     Raises:
         ShapeError: the matrices are not square.

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from firebox.dtypes import as_dtype, f32
+from firebox.dtypes import as_dtype
 from firebox.errors import ShapeError
 from firebox.frontend.cells import Buffer
+from firebox.frontend.devices import default_float
 from firebox.frontend.functions.rotary import rotary_encoding
 from firebox.frontend.nn.dropout import Dropout
 from firebox.frontend.nn.module import Module
@@ -43,7 +44,8 @@ class PositionalEncoding(Module):
         self.width = width
         self.max_length = max_length
         table = sinusoids(max_length, width, max_timescale)
-        self.table = Buffer(tensor(table, dtype=as_dtype(dtype or f32), device=device))
+        kind = default_float(device) if dtype is None else as_dtype(dtype)
+        self.table = Buffer(tensor(table, dtype=kind, device=device))
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:

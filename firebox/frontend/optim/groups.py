@@ -12,10 +12,10 @@ from firebox.errors import UserError
 from firebox.frontend import creation
 from firebox.frontend.calls import record_call
 from firebox.frontend.cells import Cell, Flat, Param
+from firebox.frontend.graph import Var
 from firebox.frontend.optim.rules import Rule, check
 from firebox.frontend.slots import Storage
 from firebox.frontend.tensor import Tensor, tensor, wrap
-from firebox.frontend.trace import Var
 
 Named = tuple[str, Param]
 Places = tuple[tuple[int, Shape], ...]

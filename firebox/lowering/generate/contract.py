@@ -9,14 +9,10 @@ cut, or the lanes do not follow the result's memory, a block's sums go to scratc
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
 
-from firebox import dims
-from firebox.dialects.kernel.builder import KernelBuilder, Ref, Val
-from firebox.dialects.nd.aval import aval_of
+from firebox.dialects.kernel.builder import Ref, Val
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
-from firebox.lowering.generate.body import Body
 from firebox.lowering.generate.contract_choose import contract_schedule
 from firebox.lowering.generate.contract_finish import Finish, store_outputs
 from firebox.lowering.generate.contract_pack import Packing
@@ -24,8 +20,8 @@ from firebox.lowering.generate.contract_problem import Problem
 from firebox.lowering.generate.contract_scratch import Scratch
 from firebox.lowering.generate.contract_tile import Offsets, Place, RegisterTile, Source, direct_strides
 from firebox.lowering.generate.contract_tiling import RESULT, Tiling
+from firebox.lowering.generate.contract_units import BlockKernel
 from firebox.lowering.generate.nest import Loop
-from firebox.lowering.generate.stages import needs_wide_indices
 from firebox.lowering.generate.templates import Kernels, Launch
 from firebox.runtime.target import Target
 
@@ -45,39 +41,20 @@ def launch_contract(group: GroupOp, schedule: Schedule) -> tuple[Launch, ...]:
     return (Launch(tiling.units, schedule.grain, Scratch.of(tiling).nbytes),)
 
 
-class ContractKernel:
+class ContractKernel(BlockKernel):
     """Builds the kernel of one group.
 
     Attributes:
-        start: first turn of the present block along each loop.
-        count: its turns.
-        local: first turn of the present register tile within the block.
         stack: the sums of a register tile, where they are finished in turn.
     """
 
     def __init__(
         self, group: GroupOp, schedule: Schedule, target: Target, dim_order: Sequence[str], op_ids: dict[str, int]
     ) -> None:
-        self.target = target
-        self.problem = problem = Problem.of(group)
-        self.tiling = Tiling.of(problem, schedule)
+        super().__init__(group, Tiling.of(Problem.of(group), schedule), target, dim_order, op_ids)
         self.scratch = Scratch.of(self.tiling)
-        used = _dim_names(group, problem)
-        names = [n for n in dim_order if n in used]
-        dtypes = [aval_of(v.type).dtype for v in (*group.operands, *group.results)]
-        indices = [dim_order.index(n) for n in names]
-        self.k = k = KernelBuilder.kernel(group.label, dtypes, len(indices), indices)
-        count = len(group.operands)
-        self.body = Body(k, dict(zip(group.block.args, k.buffers[:count], strict=True)), op_ids)
-        self.outputs: list[tuple[SSAValue, Ref]] = list(zip(group.yielded, k.buffers[count:], strict=True))
-        self.body.env.update(zip(names, k.dims, strict=True))
-        self.body.collapse = dict(problem.collapse)
-        self.body.wide_indices = needs_wide_indices(group)
-        self.memory = {n: k.view(k.scratch, at, problem.dtype) for n, at in self.scratch.places.items()}
-        every = (*problem.out, *problem.reduced)
-        self.start: dict[str, Val] = {loop.name: k.index(0) for loop in every}
-        self.count: dict[str, Val] = {loop.name: self._count(loop) for loop in every if self.tiling.whole(loop)}
-        self.local: dict[str, Val] = {}
+        k, dtype = self.k, self.problem.dtype
+        self.memory = {n: k.view(k.scratch, at, dtype) for n, at in self.scratch.places.items()}
         self.stack: Ref | None = None
 
     def build(self) -> FuncOp:
@@ -93,55 +70,9 @@ class ContractKernel:
     # ---- units ---------------------------------------------------------------------------------------------------
 
     def _units(self, work: Callable[[], None]) -> None:
-        """A loop over the units; a slab that depends on the unit is filled where that part of its number changes."""
-        k, tiling = self.k, self.tiling
+        tiling = self.tiling
         slabs = [n for n in self.scratch.slabs if tiling.cut(n) and not tiling.parts_of(n)]
-        if work == self._finish:
-            slabs = []
-
-        def turn(unit: Val, filled: list[Val]) -> list[Val]:
-            numbers = self._enter_unit(unit)
-            now = [self._key(n, numbers) for n in slabs]
-            for number, before, key in zip(slabs, filled, now, strict=True):
-                k.if_(k.ne(before, key), lambda number=number: self._fill([number]))  # type: ignore[misc]
-            work()
-            return now
-
-        k.loop(k.begin, k.end, 1, [k.index(-1) for _ in slabs], turn)
-
-    def _enter_unit(self, unit: Val) -> dict[str, Val]:
-        """Set the block of a unit; gives its number along each loop that is cut."""
-        k, tiling = self.k, self.tiling
-        self.unit = unit
-        numbers: dict[str, Val] = {}
-        outer = tiling.unit_loops
-        for loop in reversed(outer):
-            number = unit
-            if loop is not outer[0]:
-                extent = self.body.expression(tiling.unit_extent(loop))
-                number, unit = k.mod(unit, extent), k.floordiv(unit, extent)
-            numbers[loop.name] = number
-            self.start[loop.name] = k.mul(number, self.body.expression(tiling.block(loop)))
-            self.count[loop.name] = self._count(loop)
-        return numbers
-
-    def _count(self, loop: Loop) -> Val:
-        """Turns of a loop in this block."""
-        k, block = self.k, self.tiling.block(loop)
-        extent = self.body.expression(loop.extent)
-        if self.tiling.whole(loop):
-            return extent
-        if self.tiling.even(loop.name):
-            return self.body.expression(block)
-        return k.min(self.body.expression(block), k.sub(extent, self.start[loop.name]))
-
-    def _key(self, number: int, numbers: dict[str, Val]) -> Val:
-        """A number for the part of an operand that a unit needs."""
-        k, key = self.k, self.k.index(0)
-        for loop in self.tiling.unit_loops:
-            if loop.name in self.tiling.cut(number):
-                key = k.add(k.mul(key, self.body.expression(self.tiling.unit_extent(loop))), numbers[loop.name])
-        return key
+        self.units([] if work == self._finish else slabs, self._fill, work)
 
     def _fill(self, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -152,28 +83,13 @@ class ContractKernel:
     # ---- parts of the reduced loops ------------------------------------------------------------------------------
 
     def _parts(self, work: Callable[[], None]) -> None:
-        """Loops over the blocks of the reduced loops that are cut."""
-        self.first: Val | None = None
-        self._part_loops(self.tiling.parts, work)
-
-    def _part_loops(self, rest: list[Loop], work: Callable[[], None]) -> None:
-        k, tiling = self.k, self.tiling
-        if not rest:
+        def part() -> None:
             if self.scratch.spanning:
+                tiling = self.tiling
                 self._fill([n for n in self.scratch.slabs if tiling.cut(n) and tiling.parts_of(n) == tiling.cut(n)])
             work()
-            return
-        loop, *inner = rest
-        outer = self.first
 
-        def turn(number: Val) -> None:
-            self.start[loop.name] = k.mul(number, self.body.expression(tiling.block(loop)))
-            self.count[loop.name] = self._count(loop)
-            now = k.eq(number, 0)
-            self.first = now if outer is None else k.and_(outer, now)
-            self._part_loops(inner, work)
-
-        k.loop(0, self.body.expression(tiling.unit_extent(loop)), 1, [], lambda number, _: turn(number))
+        self.parts(part)
 
     def _whole_unit(self) -> None:
         self._parts(self._add)
@@ -383,7 +299,3 @@ class ContractKernel:
         start = self.tile.zeros(offsets) if self.first is None else [k.load(memory, a, tiling.lanes) for a in at]
         for address, total in zip(at, self.tile.sums(place, offsets, start), strict=True):
             k.store(memory, address, total)
-
-
-def _dim_names(group: GroupOp, problem: Problem) -> set[str]:
-    return {*group.dim_names, *dims.names(*(loop.extent for loop in (*problem.reduced, *problem.out)))}

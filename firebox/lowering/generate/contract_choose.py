@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from firebox.dialects.nd.aval import aval_of
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
+from firebox.lowering.generate.contract_amx_choose import tile_choice
 from firebox.lowering.generate.contract_blocks import UNIT, Blocks, Shape, turns_of
 from firebox.lowering.generate.contract_cost import along, fill_cost, is_packable, least_cost, tile_cost, total_cost
 from firebox.lowering.generate.contract_problem import Problem
@@ -40,7 +41,10 @@ def contract_schedule(group: GroupOp, target: Target) -> Schedule:
         candidate = _Candidate.of(shape, target)
         if best is None or candidate.cost < best.cost:
             best = candidate
-    return Schedule("contract") if best is None else best.schedule()
+    if best is None:
+        return Schedule("contract")
+    tiles = tile_choice(problem, target)
+    return tiles.schedule if tiles is not None and tiles.cost < best.cost else best.schedule()
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from xdsl.dialects.builtin import DenseArrayBase, StringAttr
 
 from firebox.dialects.xdsl_compat import is_used
 from firebox.errors import CompilerError
-from firebox.lowering.llvm import ops_arith, ops_cast, ops_control, ops_memory, ops_vector, tables
+from firebox.lowering.llvm import ops_arith, ops_cast, ops_control, ops_memory, ops_tile, ops_vector, tables
 from firebox.lowering.llvm.function import FunctionText, ModuleText
 from firebox.lowering.llvm.text import Text
 from firebox.runtime.target import Target
 
 __all__ = ["FunctionText", "ModuleText", "Text", "emit_kernels"]
 
-LOWERED_BY = (ops_arith, ops_cast, ops_control, ops_memory, ops_vector, tables)
+LOWERED_BY = (ops_arith, ops_cast, ops_control, ops_memory, ops_tile, ops_vector, tables)
 """The modules that fill the table of lowerings."""
 
 KERNEL_PARAMETERS = "ptr %args, ptr %dims, i64 %begin, i64 %end, ptr %scratch, ptr %status"

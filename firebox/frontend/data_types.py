@@ -1,4 +1,4 @@
-"""Element types as the standard asks about them."""
+"""Element types as the array API standard asks about them: limits, kinds, promotion."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from firebox import dtypes
 from firebox.dialects.nd.ops.monoids import dtype_limits
 from firebox.dtypes import DType, as_dtype
 from firebox.errors import DTypeError
+from firebox.frontend.devices import current_device
 from firebox.frontend.tensor import Tensor
 
 _KINDS: Mapping[str, tuple[DType, ...]] = {
@@ -26,7 +27,14 @@ _KINDS: Mapping[str, tuple[DType, ...]] = {
 
 @dataclass(frozen=True)
 class FloatInfo:
-    """Limits of a float type."""
+    """Limits of a float type.
+
+    Attributes:
+        bits: of an element.
+        eps: from 1 to the next number.
+        max, min: the largest and the least finite number.
+        smallest_normal: the least positive number with a full mantissa; smaller ones, denormals, are kept, too.
+    """
 
     bits: int
     eps: float
@@ -47,7 +55,11 @@ class IntegerInfo:
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """Limits of the float type, which may be given by an array."""
+    """Limits of the float type, which may be given by an array.
+
+    Raises:
+        DTypeError: not a float type.
+    """
     dtype = _dtype_of(type)
     if not dtype.is_float:
         raise DTypeError("not a float type", op="finfo", expected="a float type", found=dtype.name)
@@ -57,7 +69,11 @@ def finfo(type: Any, /) -> FloatInfo:
 
 
 def iinfo(type: Any, /) -> IntegerInfo:
-    """Limits of the integer type, which may be given by an array."""
+    """Limits of the integer type, which may be given by an array.
+
+    Raises:
+        DTypeError: not an integer type.
+    """
     dtype = _dtype_of(type)
     if not dtype.is_int:
         raise DTypeError("not an integer type", op="iinfo", expected="an int type", found=dtype.name)
@@ -75,9 +91,9 @@ def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: object = N
     return found if device is None else found.to(device=device)
 
 
-def can_cast(from_: Any, to: DType, /) -> bool:
-    """Whether promotion leads from one type to the other."""
-    source = _dtype_of(from_)
+def can_cast(from_: Any, to: object, /) -> bool:
+    """Whether promotion leads from one type to the other, within a kind: as the standard says, not from int to float."""
+    source, to = _dtype_of(from_), as_dtype(to)
     same_kind = source.kind is to.kind or (source.is_int and to.is_int) or source.is_bool
     return same_kind and dtypes.result_type(source, to) is to
 
@@ -110,10 +126,11 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     found = typed[0]
     for dtype in typed[1:]:
         found = dtypes.result_type(found, dtype)
+    settings = next((v.device for v in arrays_and_dtypes if isinstance(v, Tensor)), current_device()).settings
     if any(isinstance(n, float) for n in numbers) and not found.is_float:
-        return dtypes.f32
+        return settings.float_dtype
     integers = any(isinstance(n, int) and not isinstance(n, bool) for n in numbers)
-    return dtypes.i64 if integers and found.is_bool else found
+    return settings.int_dtype if integers and found.is_bool else found
 
 
 def of_kinds(kind: Any) -> dict[str, DType]:

@@ -1,0 +1,176 @@
+"""Chooses the schedule of a contraction of bf16 whose sums are products of squares: tile, blocks, what is copied."""
+
+from dataclasses import dataclass
+
+from firebox.dialects.nd.schedule import Schedule
+from firebox.lowering.generate.contract_amx_layout import DEPTH, SIDE, Roles, bound
+from firebox.lowering.generate.contract_blocks import FEW_UNITS, UNIT
+from firebox.lowering.generate.contract_problem import Problem
+from firebox.lowering.generate.contract_tiling import RESULT, blocks_text
+from firebox.lowering.generate.nest import Loop
+from firebox.runtime.target import Target
+
+TILES_TEMPLATE, PAIRS_TEMPLATE = "tiles", "pairs"
+
+_GRID = 2 * SIDE
+_LONG = 1536
+"""Turns of the depth that are added at a time without a cut."""
+
+_MAX_COLUMNS = 512
+_MAX_ROWS = 256
+
+_SYMBOLIC_DEPTH = 512
+_ALIASED = 2048
+"""Bytes: rows a multiple of it apart share few lines of the nearest cache."""
+
+
+@dataclass(frozen=True)
+class TileChoice:
+    """A schedule and its estimated cycles."""
+
+    schedule: Schedule
+    cost: float
+
+
+def tile_choice(problem: Problem, target: Target) -> TileChoice | None:
+    """The schedule by products of squares; None where the contraction or the target does not allow it."""
+    template = _template(target)
+    roles = Roles.of(problem) if template else None
+    if roles is None or any(not isinstance(loop.extent, int) for loop in roles.others):
+        return None
+    sizes = _Sizes(problem, roles, template, target)
+    return TileChoice(sizes.schedule(), sizes.cost())
+
+
+def _template(target: Target) -> str:
+    if target.has("amx-bf16") and target.vector_bits == 512:
+        return TILES_TEMPLATE
+    return PAIRS_TEMPLATE if target.has("avx512bf16") and target.vector_bits == 512 else ""
+
+
+class _Sizes:
+    """The sizes of one contraction.
+
+    Attributes:
+        rows: of a block.
+        columns: of a block.
+        depth: turns along the depth that are added at a time.
+    """
+
+    def __init__(self, problem: Problem, roles: Roles, template: str, target: Target) -> None:
+        self.problem, self.roles, self.template = problem, roles, template
+        self.row, self.column = bound(roles.row.extent), bound(roles.column.extent)
+        self.deep = bound(roles.depth.extent)
+        self.others = 1
+        for loop in roles.others:
+            self.others *= bound(loop.extent)
+        self.tile = self._tile()
+        self._start(target.l2_bytes)
+        self._share()
+        self.in_place = self._in_place()
+
+    def _tile(self) -> tuple[int, int]:
+        if self.template == PAIRS_TEMPLATE:
+            return SIDE, _GRID
+        if self.row <= SIDE and self.column > _GRID:
+            return SIDE, 4 * SIDE
+        return (4 * SIDE, SIDE) if self.column <= SIDE and self.row > _GRID else (_GRID, _GRID)
+
+    def _start(self, cache: int) -> None:
+        parts = -(-self.deep // _LONG)
+        static = isinstance(self.roles.depth.extent, int)
+        self.depth = _up(-(-self.deep // parts), DEPTH) if static else _SYMBOLIC_DEPTH
+        room = cache // 4 // (2 * self.depth * self.others)
+        self.columns = self._fitted(self.roles.column, self.column, min(_MAX_COLUMNS, room), self.tile[1])
+        self.rows = self._fitted(self.roles.row, self.row, min(_MAX_ROWS, room), self.tile[0])
+
+    @staticmethod
+    def _fitted(loop: Loop, turns: int, most: int, tile: int) -> int:
+        """Blocks of about equal size, in whole tiles."""
+        grid = max(tile, _GRID)
+        most = max(grid, most // grid * grid)
+        if not isinstance(loop.extent, int):
+            return min(most, 8 * grid)
+        return _up(-(-turns // -(-turns // most)), grid)
+
+    def units(self) -> int:
+        """Blocks of the result."""
+        return self._repeats() * -(-self.row // self.rows) * -(-self.column // self.columns)
+
+    def _repeats(self) -> int:
+        total = 1
+        for loop in self.problem.out:
+            if loop not in (self.roles.row, self.roles.column):
+                total *= bound(loop.extent)
+        return total
+
+    def work(self) -> float:
+        """Cycles of a block."""
+        squares = -(-self.rows // SIDE) * -(-self.columns // SIDE) * -(-self.deep // DEPTH) * self.others
+        return squares * self._square()
+
+    def _square(self) -> float:
+        """Cycles of a product of two squares."""
+        return 24.0 if self.template == TILES_TEMPLATE else 300.0
+
+    def _share(self) -> None:
+        """Cut columns, then rows, while units are large and few."""
+        for _ in range(16):
+            if self.units() >= FEW_UNITS or self.work() < 2 * UNIT:
+                return
+            if self.columns >= 2 * _GRID and self.columns >= self.rows:
+                self.columns = _up(-(-self.columns // 2), max(_GRID, self.tile[1]))
+            elif self.rows >= 2 * _GRID:
+                self.rows = _up(-(-self.rows // 2), max(_GRID, self.tile[0]))
+            else:
+                return
+
+    def _in_place(self) -> bool:
+        """Rows are squares in memory already."""
+        roles, operand = self.roles, self.problem.operands[self.roles.rows]
+        static = isinstance(roles.row.extent, int) and isinstance(roles.depth.extent, int)
+        step = operand.stride(roles.row.name)
+        if self.template != TILES_TEMPLATE or not static or operand.stride(roles.depth.name) != 1:
+            return False
+        if self.row % self.tile[0] or self.deep % DEPTH or not isinstance(step, int):
+            return False
+        return 2 * step % _ALIASED != 0
+
+    def schedule(self) -> Schedule:
+        """As an attribute."""
+        roles = self.roles
+        blocks = {}
+        for loop in self.problem.out:
+            size = {roles.row: self.rows, roles.column: self.columns}.get(loop, 1)
+            if not isinstance(loop.extent, int) or size < loop.extent:
+                blocks[loop.name] = size
+        if not isinstance(roles.depth.extent, int) or self.depth < roles.depth.extent:
+            blocks[roles.depth.name] = self.depth
+        pack = {roles.columns, RESULT} | ({roles.rows} if not self.in_place else set())
+        return Schedule(
+            self.template,
+            roles.column.name,
+            SIDE,
+            grain=self._grain(),
+            tile=self.tile,
+            rows=roles.row.name,
+            blocks=blocks_text(blocks),
+            pack=tuple(sorted(pack)),
+        )
+
+    def _grain(self) -> int:
+        """Units that share a slab of columns, if there is enough else for other threads."""
+        least = -(-UNIT // max(1, round(self.work())))
+        return max(least, min(-(-self.row // self.rows), -(-self.units() // FEW_UNITS)))
+
+    def cost(self) -> float:
+        """Cycles on one core."""
+        units = self.units()
+        fills = self._repeats() * self.others * self.column * self.deep / 8
+        if not self.in_place:
+            fills += self._repeats() * self.others * self.row * self.deep / 8 * -(-self.column // self.columns)
+        return units * self.work() + fills + self._repeats() * self.row * self.column / SIDE * 4 + 1000.0
+
+
+def _up(size: int, grid: int) -> int:
+    return -(-size // grid) * grid
