@@ -37,6 +37,7 @@ class Difference:
 
 
 _UNPOOLED = "PyTorch's samples repeat indices, which have no order; gradients are compared in the variant grad"
+_TRIANGLE = "PyTorch's derivative is that by a whole symmetric matrix, of which it reads one triangle"
 
 DIFFERENCES: dict[str, Difference] = {
     "cummax": Difference("values only, no positions", first),
@@ -47,7 +48,9 @@ DIFFERENCES: dict[str, Difference] = {
     "nn.functional.max_unpool3d": Difference(_UNPOOLED, gradients=False),
     "svd": Difference("singular values only: vectors have two signs", second),
     "linalg.svd": Difference("singular values only: vectors have two signs", second),
-    "linalg.eigh": Difference("eigenvalues only: vectors have two signs", first),
+    "linalg.eigh": Difference(f"eigenvalues only: vectors have two signs; {_TRIANGLE}", first, gradients=False),
+    "linalg.eigvalsh": Difference(_TRIANGLE, gradients=False),
+    "linalg.pinv hermitian": Difference(_TRIANGLE, gradients=False),
     "linalg.lstsq": Difference("the solution only", first),
     "linalg.lstsq grad_oriented": Difference("the solution only", first),
     "nextafter": Difference("made of bits, so no derivative flows", gradients=False),

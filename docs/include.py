@@ -21,6 +21,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from docs.oracle_tables import ORACLES
 from docs.tables import TABLES
 
 ROOT = Path(__file__).parents[1]
@@ -96,9 +97,10 @@ def table(name: str) -> list[str]:
     Raises:
         IncludeError: no such table.
     """
-    if name not in TABLES:
-        raise IncludeError(f"no table {name!r}; there are {', '.join(TABLES)}")
-    return TABLES[name]()
+    known = TABLES | ORACLES
+    if name not in known:
+        raise IncludeError(f"no table {name!r}; there are {', '.join(known)}")
+    return known[name]()
 
 
 def block(name: str, selector: str, root: Path = ROOT) -> list[str]:

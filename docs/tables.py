@@ -322,6 +322,21 @@ def _arguments(function: Callable[..., Any]) -> str:
     return str(inspect.Signature(plain))
 
 
+def promotion() -> list[str]:
+    """The common type of each two element types, in italics where it is not NumPy's."""
+    head = ("", *(f"`{d.name}`" for d in dtypes.ALL))
+    return markdown(head, ((f"`{a.name}`", *(_common(a, b) for b in dtypes.ALL)) for a in dtypes.ALL))
+
+
+def _common(a: DType, b: DType) -> str:
+    found = dtypes.result_type(a, b)
+    try:
+        same = np.result_type(a.numpy, b.numpy) == found.numpy
+    except TypeError:  # NumPy has none
+        same = False
+    return found.name if same else f"*{found.name}*"
+
+
 def accuracy() -> list[str]:
     """The largest measured distances of math functions, in units in the last place."""
     text = (Path(__file__).parents[1] / "tests" / "golden" / "math" / "accuracy.csv").read_text()
@@ -370,6 +385,8 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "functions control": partial(public_functions, "firebox.frontend.control"),
     **{f"functions {topic}": partial(public_functions, f"firebox.frontend.functions.{topic}") for topic in TOPICS},
     **{f"functions of {part}": partial(part_functions, part) for part in ("linalg", "fft", "signal", "vision")},
+    "functions data types": partial(public_functions, "firebox.frontend.data_types"),
+    "promotion": promotion,
     "accuracy": accuracy,
 }
 """By name: the lines of each table."""

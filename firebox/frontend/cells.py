@@ -53,7 +53,7 @@ class Cell(Tensor):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.value!r})"
 
-    def __copy__(self) -> "Cell":  # type: ignore[override]
+    def __copy__(self) -> "Cell":
         return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Cell":

@@ -92,7 +92,7 @@ def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: object = N
 
 
 def can_cast(from_: Any, to: object, /) -> bool:
-    """Whether promotion leads from one type to the other, within a kind: as the standard says, not from int to float."""
+    """Whether promotion leads from one type to the other within a kind: the standard has none from int to float."""
     source, to = _dtype_of(from_), as_dtype(to)
     same_kind = source.kind is to.kind or (source.is_int and to.is_int) or source.is_bool
     return same_kind and dtypes.result_type(source, to) is to

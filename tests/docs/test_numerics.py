@@ -1,12 +1,13 @@
 """The accuracy that docs/numerics.md states is the accuracy that is measured; and what it says of sums holds."""
 
 import functools
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import firebox as fb
-from firebox.runtime import pool
+from firebox.runtime import device, pool
 from firebox.runtime.target import Target
 from tests.conftest import GOLDEN
 from tests.lowering.llvm import test_math, test_math_f64
@@ -105,6 +106,22 @@ def test_special_cases_are_those_of_numpy() -> None:
     assert (i // fb.tensor([0, 2, -2])).tolist() == [0, -3, -3]
     assert fb.tensor([nan, 3e9, -3e9, 2.9]).astype(fb.int32).tolist() == [0, 2**31 - 1, -(2**31), 2]
     assert (fb.tensor([127], dtype=fb.int8) + 1).tolist() == [-128]
+
+
+@pytest.fixture
+def unused_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Devices as they are when a program starts."""
+    monkeypatch.setattr(device, "_open", {})
+    yield
+    fb.flush()
+
+
+def test_defaults_of_a_device(unused_devices: None) -> None:
+    fb.Device("cpu").configure(float_dtype="f64", int_dtype="i32")
+    assert fb.tensor([0.1]).dtype is fb.float64 and fb.tensor(0.1).item() == 0.1
+    assert fb.nn.Linear(2, 2).weight.dtype is fb.float64
+    assert (fb.arange(3).dtype, (fb.arange(3) / 2).dtype) == (fb.int32, fb.float64)
+    assert fb.zeros(2, dtype="f32").dtype is fb.float32
 
 
 def test_derivatives_where_there_is_none() -> None:

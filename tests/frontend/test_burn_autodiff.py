@@ -114,6 +114,30 @@ def test_without_autodiff_is_refused_as_a_leaf_until_autodiff() -> None:
     assert fb.tensor([1]).is_autodiff() and not fb.tensor([1]).without_autodiff().is_autodiff()
 
 
+def test_a_copy_on_another_device_keeps_the_mark() -> None:
+    w = fb.tensor([1.0, 2.0])
+    for x, expected in ((w, True), (w.without_autodiff(), False)):
+        moved = x.to(device="cpu")
+        assert moved.is_autodiff() is expected and moved.tolist() == [1.0, 2.0]
+        assert (x * 2.0).is_autodiff()  # a result is a value of its own
+
+
+def test_memory_stays_flat_over_steps_that_read_their_gradients() -> None:
+    with fb.device("cpu"):
+        w = fb.Param([[1.0] * 64] * 64)
+        pool = fb.Device("cpu").backend.pool
+        live = []
+        for _ in range(12):
+            grads = ((w * w).sum() * 0.5).backward()
+            gradient = grads.get(w)
+            assert gradient is not None
+            w.value = w - 0.1 * gradient
+            fb.flush()
+            live.append(pool.statistics().live)
+        assert live[3] == live[-1]
+        np.testing.assert_allclose(w.numpy(), np.full((64, 64), 0.9**12), rtol=1e-5)
+
+
 def test_without_autodiff_inside_a_function_cuts() -> None:
     gradient = fb.grad(lambda x: (x * x.without_autodiff()).sum())
     assert gradient(fb.tensor([3.0])).tolist() == [3.0]

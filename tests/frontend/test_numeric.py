@@ -35,6 +35,8 @@ def test_element_by_element() -> None:
     close(mantissa, np.frexp(numbers)[0])
     np.testing.assert_array_equal(exponent.numpy()[np.isfinite(numbers)], np.frexp(numbers)[1][np.isfinite(numbers)])
     close(fb.ldexp(mantissa[:4], exponent[:4]), numbers[:4])
+    slope = fb.grad(lambda v: fb.frexp(v)[0].sum())(fb.tensor([3.0, -0.3, 0.0, 16.0]))
+    np.testing.assert_array_equal(slope.numpy(), [0.25, 2.0, 1.0, 2.0**-5])
     assert fb.ldexp(fb.tensor(2.0**-1000, dtype=fb.float64), 1500).item() == 2.0**500
     close(fb.addcmul(X, X, 2.0, 0.5), X + X)
     close(fb.addcdiv(X, X, 2.0, 3.0), 2.5 * X)

@@ -22,6 +22,7 @@ from firebox.frontend.functions.support import (
     require_rank,
     shape_text,
     static_size,
+    stop_gradient,
 )
 
 # ---- element by element ------------------------------------------------------------------------------------------
@@ -68,7 +69,7 @@ def ldexp(x: A, exponent: Any) -> A:
 def frexp(x: A) -> tuple[A, A]:
     """m in [0.5, 1) and e (i32) with x = m * 2**e, from the bits; 0, infinities and NaN as they are, with e = 0.
 
-    f32 and f64.
+    The derivative of m is 2**-e.
     """
     layout = {dtypes.f32: (dtypes.i32, 23, 0xFF, 126, 25), dtypes.f64: (dtypes.i64, 52, 0x7FF, 1022, 54)}
     require_float("frexp", x)
@@ -82,7 +83,8 @@ def frexp(x: A) -> tuple[A, A]:
     exponent = ((bits >> digits) & mask) - bias
     mantissa = ((bits & ~(mask << digits)) | (bias << digits)).bitcast(x.dtype)
     exponent = small.where(exponent - lift, exponent)
-    return special.where(x, mantissa), special.where(0, exponent).astype(dtypes.i32)
+    power = stop_gradient(special.where(1.0, mantissa / scaled))  # bits have no derivative; a product with it does
+    return special.where(x, scaled * power), special.where(0, exponent).astype(dtypes.i32)
 
 
 def addcmul(x: A, a: Any, b: Any, value: float = 1.0) -> A:

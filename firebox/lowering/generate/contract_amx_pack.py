@@ -6,7 +6,7 @@ a square of rows has a row in each line, one of columns a pair. Rows and columns
 one or are zero: their sums are not read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from firebox.dialects.kernel.builder import Ref, Val
 from firebox.lowering.generate.body import Body
@@ -98,18 +98,25 @@ class PairPacking:
     # ---- memory follows the rows or columns ----------------------------------------------------------------------
 
     def _along_side(self, source: Val, target: Val, at: Val, rest: Val | None) -> None:
-        k, lanes = self.k, SIDE if self.as_rows else 2 * SIDE
-        square = self._rows if self.as_rows else self._columns
+        k = self.k
+        begin = k.add(source, k.mul(at, self.down))
+        if self.as_rows:
+            self._lines(SIDE, rest, lambda first, mask: self._rows(begin, target, first, at, mask, rest))
+            return
+
+        def pairs(number: Val) -> None:
+            self._lines(DEPTH, rest, lambda first, mask: self._columns(begin, target, first, at, number, mask, rest))
+
+        k.loop(0, SIDE, _AT_ONCE, [], lambda number, _: pairs(number))
+
+    def _lines(self, lanes: int, rest: Val | None, work: Callable[[Val, Val | None], None]) -> None:
+        """Loops along the memory; the last turn has a mask, and all of them where the depth ends."""
+        k = self.k
         full = k.index(0) if rest is not None else k.mul(k.floordiv(self.wide, lanes), lanes)
-        k.loop(0, full, lanes, [], lambda first, _: square(source, target, first, at, None, None))
+        k.loop(0, full, lanes, [], lambda first, _: work(first, None))
         if self.wide.const is None or full.const != self.wide.const:
-            k.loop(
-                full,
-                self.wide,
-                lanes,
-                [],
-                lambda first, _: square(source, target, first, at, k.mask(k.sub(self.wide, first), lanes), rest),
-            )
+            last = self.wide
+            k.loop(full, last, lanes, [], lambda first, _: work(first, k.mask(k.sub(last, first), lanes)))
 
     def _pair(self, source: Val, pair: Val, lanes: int, mask: Val | None, rest: Val | None) -> tuple[Val, Val]:
         """Two lines next to each other along the depth."""
@@ -123,33 +130,27 @@ class PairPacking:
             found.append(k.load(self.source, k.add(source, k.mul(turn, self.down)), lanes, inside, 0, raw=True))
         return found[0], found[1]
 
-    def _rows(self, source: Val, target: Val, first: Val, at: Val, mask: Val | None, rest: Val | None) -> None:
+    def _rows(self, begin: Val, target: Val, first: Val, at: Val, mask: Val | None, rest: Val | None) -> None:
         """A square of rows: pairs are interleaved, then transposed."""
         k = self.k
-        begin = k.add(k.add(source, k.mul(at, self.down)), first)
         lines = []
         for pair in range(SIDE):
-            low, high = self._pair(begin, k.index(pair), SIDE, mask, rest)
+            low, high = self._pair(k.add(begin, first), k.index(pair), SIDE, mask, rest)
             lines.append(k.pairs(k.shuffle(low, high, _interleaved(0, SIDE))))
         self._store(transpose(k, lines, self.machine), self._place(target, first, at))
 
-    def _columns(self, source: Val, target: Val, first: Val, at: Val, mask: Val | None, rest: Val | None) -> None:
-        """Two squares of columns."""
+    def _columns(
+        self, begin: Val, target: Val, first: Val, at: Val, number: Val, mask: Val | None, rest: Val | None
+    ) -> None:
+        """Some lines of two squares of columns."""
         k = self.k
-        begin = k.add(k.add(source, k.mul(at, self.down)), first)
         places = [self._place(target, k.add(first, half), at) for half in (0, SIDE)]
-
-        def pair(number: Val) -> None:
-            low, high = self._pair(begin, number, DEPTH, mask, rest)
+        for part in range(_AT_ONCE):
+            pair = k.add(number, part)
+            low, high = self._pair(k.add(begin, first), pair, DEPTH, mask, rest)
             for place, half in zip(places, (0, SIDE), strict=True):
                 line = k.pairs(k.shuffle(low, high, _interleaved(half, DEPTH)))
-                k.store(self.memory, k.add(place, k.mul(number, SIDE)), line)
-
-        def several(number: Val) -> None:
-            for part in range(_AT_ONCE):
-                pair(k.add(number, part))
-
-        k.loop(0, SIDE, _AT_ONCE, [], lambda number, _: several(number))
+                k.store(self.memory, k.add(place, k.mul(pair, SIDE)), line)
 
 
 def _interleaved(first: int, lanes: int) -> list[int]:
