@@ -207,7 +207,11 @@ def test_files_of_weights(run: Run) -> None:
         ),
         (["--target", "pdp11"], 1, f"target: no such target\n  expected: one of {', '.join(PRESET_NAMES)}"),
         (["--target", "host,host"], 1, "target: give each target once\n  found:    host, host"),
-        (["--checkpoint", "some"], 1, "checkpoint: no such strategy\n  expected: balanced, budget, none, recompute-cheap"),
+        (
+            ["--checkpoint", "some"],
+            1,
+            "checkpoint: no such strategy\n  expected: balanced, budget, none, recompute-cheap",
+        ),
         (["-o", "nowhere/out.fbox"], 1, "nowhere: No such directory"),
         (["-o", "."], 1, ".: Is a directory"),
         (["-o", "/proc/nowhere"], 1, "/proc/nowhere: "),

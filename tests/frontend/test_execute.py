@@ -158,8 +158,8 @@ def test_donated_are_inputs_that_nobody_else_holds(monkeypatch: pytest.MonkeyPat
     donated: list[list[bool]] = []
 
     class Recording(backends.InterpretBackend):
-        def compile(self, plan, dynamic, names):  # type: ignore[no-untyped-def]
-            compiled = super().compile(plan, dynamic, names)
+        def compile(self, plan, dynamic, names, options=None):  # type: ignore[no-untyped-def]
+            compiled = super().compile(plan, dynamic, names, options)
 
             def call(inputs, sizes, donate):  # type: ignore[no-untyped-def]
                 donated.append(list(donate))
@@ -319,10 +319,10 @@ def test_what_is_set_to_a_parameter_is_a_new_leaf() -> None:
 
 def test_a_value_that_cannot_be_compiled_does_not_stop_others(monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing(backends.InterpretBackend):
-        def compile(self, plan, dynamic, names):  # type: ignore[no-untyped-def]
+        def compile(self, plan, dynamic, names, options=None):  # type: ignore[no-untyped-def]
             if any(s.entry.op.name == "nd.sin" for s in plan.steps):
                 raise CompilerError("no rule", op="sin")
-            return super().compile(plan, dynamic, names)
+            return super().compile(plan, dynamic, names, options)
 
     monkeypatch.setattr(execute, "backend_of", lambda device: Failing())
     x = fb.tensor([1.0])

@@ -177,7 +177,7 @@ class PairSlab:
     def strides(self) -> dict[str, int]:
         """Steps of the address along the other reduced loops, in pairs."""
         found, step = {}, self.squares * self.deep * SQUARE
-        for name, turns in reversed(self.others.items()):
+        for name, turns in reversed(list(self.others.items())):
             found[name] = step
             step *= turns
         return found

@@ -18,6 +18,10 @@ from firebox.runtime.target import Target
 Outputs = Sequence[tuple[SSAValue, Ref]]
 
 
+_WRITTEN_OUT = 4
+"""Vectors of a line up to which short maps are written out for each of them."""
+
+
 class Finish:
     """Writes the end of one block."""
 
@@ -94,7 +98,8 @@ class Finish:
         if count.const is not None and 0 < count.const <= self.lanes:
             turn(k.index(0))
         else:
-            k.loop(0, count, self.lanes, [], lambda position, _: turn(position))
+            few = even and self.tiling.cheap and count.const is not None and count.const <= _WRITTEN_OUT * self.lanes
+            k.loop(0, count, self.lanes, [], lambda position, _: turn(position), unroll=few)
 
     # ---- they are not: transpose squares -------------------------------------------------------------------------
 
