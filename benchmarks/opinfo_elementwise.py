@@ -15,7 +15,7 @@ UNARY = named(
 )
 BINARY = named(
     "atan2 copysign floor_divide fmod hypot logaddexp logaddexp2 logical_and logical_or logical_xor maximum minimum "
-    "nextafter remainder xlogy fmax fmin heaviside ldexp allclose isclose lerp logit igamma igammac gcd lcm"
+    "nextafter remainder xlogy fmax fmin heaviside ldexp allclose isclose lerp logit igamma igammac"
 )
 
 ELEMENTWISE: dict[str, Function] = {

@@ -78,7 +78,7 @@ def test_norms_of_vectors(order: float) -> None:
 
 
 def test_norms_that_need_singular_values_are_refused() -> None:
-    with pytest.raises(UserError, match="fb.linalg.matrix_norm has 2, -2 and nuc"):
+    with pytest.raises(UserError, match=r"fb\.linalg.matrix_norm has 2, -2 and nuc"):
         fb.tensor(M).matrix_norm(ord=2)
     close(fb.cosine_similarity(fb.tensor(M), fb.tensor(V)), M @ V / np.linalg.norm(M, axis=1) / np.linalg.norm(V))
 

@@ -27,6 +27,9 @@ class Drawn:
     sizes: dict[str, int]
     errors: list[float]
 
+    def __repr__(self) -> str:
+        return f"a program of {', '.join(self.specs)}"
+
 
 def random_program(rng: np.random.Generator, steps: int) -> Callable[..., list[Value]]:
     """A function of f32 arrays that applies random smooth ops and movements, and returns some of the values."""

@@ -140,8 +140,6 @@ class TileKernel(BlockKernel):
         base = k.index(0)
         if tiling.parts:
             base = k.add(k.mul(i, sums.strides[row]), j)
-        else:
-            self._ask_for_outputs(i, j)
         self._sizes(i, j, lambda rows, columns: self._product(i, j, base, rows, columns))
         if not tiling.parts:
             start = {**self.start, row: k.add(self.start[row], i), column: k.add(self.start[column], j)}
@@ -150,24 +148,6 @@ class TileKernel(BlockKernel):
                 whole = tiling.even(loop.name) and _divides(size, tiling.turns(loop.name))
                 count[loop.name] = k.index(size) if whole else k.min(k.sub(self.count[loop.name], at), size)
             self._finish(start, count)
-
-    def _ask_for_outputs(self, i: Val, j: Val) -> None:
-        """Fetch the lines that the tile's results will go to, while its sums are computed."""
-        k, body = self.k, self.body
-        body.env.update(self.start)
-        body.env[self.roles.column.name] = k.add(self.start[self.roles.column.name], j)
-        for value, ref in self.outputs:
-            place = linear(self.problem.nest.homes[value], aval_of(value.type).shape)
-            for row in range(self.tiling.tile[0]):
-                body.env[self.roles.row.name] = k.add(k.add(self.start[self.roles.row.name], i), row)
-                k.prefetch(ref, body.expression(place), write=True)
-
-    def _ask_for_columns(self, at: Val, number: Val, i: Val, j: Val) -> None:
-        """Fetch what the next block of columns is made of: some lines for each of the products of this one."""
-        k, roles, operand = self.k, self.roles, self.problem.operands[self.roles.columns]
-        along, down = operand.stride(roles.column.name), operand.stride(roles.depth.name)
-        strips = -(-bound(roles.row.extent) // self.tiling.tile[0])
-        lines = -(-self.tiling.tile[1] // strips)
 
     def _finish(self, start: dict[str, Val], count: dict[str, Val]) -> None:
         sums = self.sums

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from firebox.dialects.nd.schedule import Schedule
-from firebox.lowering.generate.contract_amx_layout import DEPTH, SIDE, Roles, bound
+from firebox.lowering.generate.contract_amx_layout import DEPTH, SIDE, SQUARE, Roles, bound
 from firebox.lowering.generate.contract_blocks import FEW_UNITS, UNIT
 from firebox.lowering.generate.contract_problem import Problem
 from firebox.lowering.generate.contract_tiling import RESULT, blocks_text
@@ -12,16 +12,20 @@ from firebox.runtime.target import Target
 
 TILES_TEMPLATE, PAIRS_TEMPLATE = "tiles", "pairs"
 
-_GRID = 2 * SIDE
-_LONG = 1536
-"""Turns of the depth that are added at a time without a cut."""
+_TWICE_AS_FAST = ("znver4", "znver5")
+"""Processors that start a product of pairs every cycle. Intel's take four times as long for it as for an f32 fma."""
 
-_MAX_COLUMNS = 512
-_MAX_ROWS = 256
+_GRID = 2 * SIDE
+_LONG, _LONG_COPIED = 4096, 1024
+"""Turns of the depth that are added at a time; fewer where rows are copied, for then blocks must be wide."""
+
+_MAX_COLUMNS, _MAX_ROWS = 512, 256
+"""Of a block where rows are copied: they are copied again for every block of columns."""
+
+_ENOUGH = 8
+"""Units for threads to share."""
 
 _SYMBOLIC_DEPTH = 512
-_ALIASED = 2048
-"""Bytes: rows a multiple of it apart share few lines of the nearest cache."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ def tile_choice(problem: Problem, target: Target) -> TileChoice | None:
 def _template(target: Target) -> str:
     if target.has("amx-bf16") and target.vector_bits == 512:
         return TILES_TEMPLATE
-    return PAIRS_TEMPLATE if target.has("avx512bf16") and target.vector_bits == 512 else ""
+    fast = target.has("avx512bf16") and target.cpu in _TWICE_AS_FAST and target.vector_bits == 512
+    return PAIRS_TEMPLATE if fast else ""
 
 
 class _Sizes:
@@ -65,9 +70,9 @@ class _Sizes:
         for loop in roles.others:
             self.others *= bound(loop.extent)
         self.tile = self._tile()
+        self.in_place = self._in_place()
         self._start(target.l2_bytes)
         self._share()
-        self.in_place = self._in_place()
 
     def _tile(self) -> tuple[int, int]:
         if self.template == PAIRS_TEMPLATE:
@@ -77,12 +82,14 @@ class _Sizes:
         return (4 * SIDE, SIDE) if self.column <= SIDE and self.row > _GRID else (_GRID, _GRID)
 
     def _start(self, cache: int) -> None:
-        parts = -(-self.deep // _LONG)
+        parts = -(-self.deep // (_LONG if self.in_place else _LONG_COPIED))
         static = isinstance(self.roles.depth.extent, int)
         self.depth = _up(-(-self.deep // parts), DEPTH) if static else _SYMBOLIC_DEPTH
-        room = cache // 4 // (2 * self.depth * self.others)
-        self.columns = self._fitted(self.roles.column, self.column, min(_MAX_COLUMNS, room), self.tile[1])
-        self.rows = self._fitted(self.roles.row, self.row, min(_MAX_ROWS, room), self.tile[0])
+        room = cache // 2 // (2 * self.depth * self.others)
+        rows = 2 * _MAX_ROWS if self.in_place else _MAX_ROWS
+        self.rows = self._fitted(self.roles.row, self.row, min(rows, room), self.tile[0])
+        columns = _MAX_COLUMNS if not self.in_place else _MAX_COLUMNS // (4 if self.rows >= self.row else 2)
+        self.columns = self._fitted(self.roles.column, self.column, min(columns, room), self.tile[1])
 
     @staticmethod
     def _fitted(loop: Loop, turns: int, most: int, tile: int) -> int:
@@ -111,17 +118,16 @@ class _Sizes:
 
     def _square(self) -> float:
         """Cycles of a product of two squares."""
-        return 24.0 if self.template == TILES_TEMPLATE else 300.0
+        return 24.0 if self.template == TILES_TEMPLATE else 1.2 * SQUARE
 
     def _share(self) -> None:
         """Cut columns, then rows, while units are large and few."""
-        for _ in range(16):
-            if self.units() >= FEW_UNITS or self.work() < 2 * UNIT:
-                return
-            if self.columns >= 2 * _GRID and self.columns >= self.rows:
-                self.columns = _up(-(-self.columns // 2), max(_GRID, self.tile[1]))
-            elif self.rows >= 2 * _GRID:
-                self.rows = _up(-(-self.rows // 2), max(_GRID, self.tile[0]))
+        least = max(_GRID, self.tile[1]), max(_GRID, self.tile[0])
+        while self.units() < _ENOUGH and self.work() >= 2 * UNIT:
+            if self.columns >= 4 * least[0]:
+                self.columns = _up(-(-self.columns // 2), least[0])
+            elif self.rows >= 8 * least[1]:
+                self.rows = _up(-(-self.rows // 2), least[1])
             else:
                 return
 
@@ -132,9 +138,7 @@ class _Sizes:
         step = operand.stride(roles.row.name)
         if self.template != TILES_TEMPLATE or not static or operand.stride(roles.depth.name) != 1:
             return False
-        if self.row % self.tile[0] or self.deep % DEPTH or not isinstance(step, int):
-            return False
-        return 2 * step % _ALIASED != 0
+        return self.row % SIDE == 0 and self.deep % DEPTH == 0 and isinstance(step, int)
 
     def schedule(self) -> Schedule:
         """As an attribute."""
