@@ -111,6 +111,7 @@ def test_special_cases_are_those_of_numpy() -> None:
 @pytest.fixture
 def unused_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Devices as they are when a program starts."""
+    fb.set_default_device(None)
     monkeypatch.setattr(device, "_open", {})
     yield
     fb.flush()

@@ -109,6 +109,7 @@ def test_derivatives_stop_at_integers_and_bools() -> None:
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[fb.Device]:
     """A device on which nothing has been made yet."""
+    fb.set_default_device(None)
     monkeypatch.setattr(devices, "_open", {})
     device = fb.Device("interpret")
     fb.set_default_device(device)

@@ -253,15 +253,16 @@ class TileKernel(BlockKernel):
 
 
 class _Registers:
-    """Writes the product of one tile in tile registers: the sums first, then rows, then columns in turn."""
+    """Writes the product of one tile in tile registers.
+
+    The sums come first, then the squares of the side that has fewer of them, then those of the other side, in turn.
+    """
 
     def __init__(self, kernel: TileKernel, rows: int, columns: int) -> None:
         self.kernel, self.k = kernel, kernel.k
         self.rows, self.columns = rows, columns
         self.stride = kernel.scratch.sums.strides[kernel.roles.row.name]
-        self.first_row = rows * columns
-        self.first_column = self.first_row + rows
-        self.free = min(TILES - self.first_column, columns)
+        self.kept = 0 if rows <= columns else 1
 
     def product(self, places: Sequence[Val], base: Val) -> None:
         """The sums of all squares, from scratch where there are some, to scratch."""
@@ -289,13 +290,19 @@ class _Registers:
             k.tile_store(tile, kernel.sums, address, self.stride)
 
     def _step(self, now: list[Val], carried: list[Val]) -> list[Val]:
-        for column in range(self.columns):
-            tile = self.first_column + column % self.free
-            self._load(tile, 1, now[1], column)
-            for row in range(self.rows):
-                if column == 0:
-                    self._load(self.first_row + row, 0, now[0], row)
-                self.k.tile_dot(row * self.columns + column, self.first_row + row, tile)
+        counts, kept, other = (self.rows, self.columns), self.kept, 1 - self.kept
+        first = self.rows * self.columns
+        begin = first + counts[kept]
+        for square in range(counts[other]):
+            tiles = [0, 0]
+            tiles[other] = begin + square % (TILES - begin)
+            self._load(tiles[other], other, now[other], square)
+            for number in range(counts[kept]):
+                tiles[kept] = first + number
+                if square == 0:
+                    self._load(tiles[kept], kept, now[kept], number)
+                row, column = (number, square) if kept == 0 else (square, number)
+                self.k.tile_dot(row * self.columns + column, *tiles)
         return carried
 
     def _load(self, tile: int, which: int, place: Val, square: int) -> None:
