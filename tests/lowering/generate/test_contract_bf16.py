@@ -122,7 +122,8 @@ def test_products(spec: str, size: tuple[int, int, int], machine: Target) -> Non
 def test_any_size(data: Any) -> None:
     machine = runnable(data.draw(st.sampled_from([TILES, PAIRS])))
     spec = data.draw(st.sampled_from([NN, NT, TN, TT]))
-    check(of(spec), shapes(spec, *(data.draw(st.integers(2, 70)) for _ in range(3)), "bf16"), machine)
+    m, k, n = (data.draw(st.integers(2, 70)) for _ in range(3))
+    check(of(spec), shapes(spec, m, k, n, "bf16"), machine)
 
 
 @pytest.mark.parametrize(
