@@ -25,7 +25,7 @@ from benchmarks.timing import PEERS
 ROOT = Path(__file__).parents[1]
 ONCE = ("startup", "overhead")
 """Benchmarks for which the number of threads means nothing."""
-NAMES = ("kernels", "training", "gpt", *ONCE)
+NAMES = ("kernels", "cpu", "training", "gpt", *ONCE)
 
 
 def runs(name: str, threads: Sequence[int], peers: Sequence[str]) -> list[list[str]]:
@@ -80,7 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                     parts.append(run(name, [*flags, *["--quick"] * options.quick], caches))
                 except subprocess.CalledProcessError:
                     failed.append(f"{name} {' '.join(flags)}")
-            reports += [merged(parts)] * bool(parts)
+            if parts:
+                reports.append(merged(parts))
 
     options.out.mkdir(parents=True, exist_ok=True)
     found = {"machine": machine, "reports": [asdict(report) for report in reports]}

@@ -14,8 +14,8 @@ import numpy as np
 
 import firebox
 from firebox import config, dtypes, errors
+from firebox.dialects.kernel import Kernel
 from firebox.dialects.kernel.builder import KernelBuilder
-from firebox.dialects.kernel.ops import Kernel
 from firebox.dialects.nd import numpy_scalar, params
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import Kind, NdOp, Sample, registered

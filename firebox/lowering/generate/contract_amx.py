@@ -111,10 +111,10 @@ class TileKernel(BlockKernel):
         rows, columns = self.tiling.tile
         k, row, column = self.k, self.roles.row, self.roles.column
 
-        def strip(j: Val) -> None:
-            k.loop(0, self.count[row.name], rows, [], lambda i, _: self._tile(i, j))
+        def strip(i: Val) -> None:
+            k.loop(0, self.count[column.name], columns, [], lambda j, _: self._tile(i, j))
 
-        k.loop(0, self.count[column.name], columns, [], lambda j, _: strip(j))
+        k.loop(0, self.count[row.name], rows, [], lambda i, _: strip(i))
 
     def _factor(self, number: int) -> _Factor:
         k, roles, operand = self.k, self.roles, self.problem.operands[number]

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from firebox.dialects.nd.schedule import Schedule
-from firebox.lowering.generate.contract_amx_layout import DEPTH, SIDE, SQUARE, Roles, bound
-from firebox.lowering.generate.contract_blocks import FEW_UNITS, UNIT
+from firebox.lowering.generate.contract_amx_layout import DEPTH, SIDE, SQUARE, Roles
+from firebox.lowering.generate.contract_blocks import FEW_UNITS, UNIT, turns_of
 from firebox.lowering.generate.contract_problem import Problem
 from firebox.lowering.generate.contract_tiling import RESULT, blocks_text
 from firebox.lowering.generate.nest import Loop
@@ -16,16 +16,23 @@ _TWICE_AS_FAST = ("znver4", "znver5")
 """Processors that start a product of pairs every cycle. Intel's take four times as long for it as for an f32 fma."""
 
 _GRID = 2 * SIDE
-_LONG, _LONG_COPIED = 4096, 1024
-"""Turns of the depth that are added at a time; fewer where rows are copied, for then blocks must be wide."""
+_LONG, _SYMBOLIC_DEPTH = 4096, 512
+"""Turns of the depth that are added at a time; and where they are not known."""
 
-_MAX_COLUMNS, _MAX_ROWS = 512, 256
-"""Of a block where rows are copied: they are copied again for every block of columns."""
+_MAX_COLUMNS, _NEAR_COLUMNS = 512, 128
+"""Columns of a block; and where all rows stay in the second cache, so that they may be read again for each."""
 
-_ENOUGH = 8
-"""Units for threads to share."""
+_FEW_DEPTH = 256
+"""Turns of the depth that are added at a time where there is one tile of rows."""
 
-_SYMBOLIC_DEPTH = 512
+_COPIED_ROWS, _PART_ROWS = 64, 512
+"""Rows of a block where they are copied; and where sums of parts of the depth wait for the rest."""
+
+_FEW, _HUGE = 4, 256 * UNIT
+"""Units that are enough for threads to share, if none takes longer than this many cycles."""
+
+_STAGE = 2500.0
+"""Cycles to set up tiles and start copying."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +71,11 @@ class _Sizes:
 
     def __init__(self, problem: Problem, roles: Roles, template: str, target: Target) -> None:
         self.problem, self.roles, self.template = problem, roles, template
-        self.row, self.column = bound(roles.row.extent), bound(roles.column.extent)
-        self.deep = bound(roles.depth.extent)
+        self.row, self.column = turns_of(roles.row), turns_of(roles.column)
+        self.deep = turns_of(roles.depth)
         self.others = 1
         for loop in roles.others:
-            self.others *= bound(loop.extent)
+            self.others *= turns_of(loop)
         self.tile = self._tile()
         self.in_place = self._in_place()
         self._start(target.l2_bytes)
@@ -82,14 +89,26 @@ class _Sizes:
         return (4 * SIDE, SIDE) if self.column <= SIDE and self.row > _GRID else (_GRID, _GRID)
 
     def _start(self, cache: int) -> None:
-        parts = -(-self.deep // (_LONG if self.in_place else _LONG_COPIED))
+        """Columns whose slab stays in the second cache, while strips of rows pass by."""
         static = isinstance(self.roles.depth.extent, int)
-        self.depth = _up(-(-self.deep // parts), DEPTH) if static else _SYMBOLIC_DEPTH
+        along = self.problem.operands[self.roles.columns].stride(self.roles.column.name) == 1
+        if static and along and self.row <= _GRID and self.deep >= 2 * _FEW_DEPTH:
+            self._read_once()
+            return
+        self.depth = _up(-(-self.deep // -(-self.deep // _LONG)), DEPTH) if static else _SYMBOLIC_DEPTH
         room = cache // 2 // (2 * self.depth * self.others)
-        rows = 2 * _MAX_ROWS if self.in_place else _MAX_ROWS
-        self.rows = self._fitted(self.roles.row, self.row, min(rows, room), self.tile[0])
-        columns = _MAX_COLUMNS if not self.in_place else _MAX_COLUMNS // (4 if self.rows >= self.row else 2)
-        self.columns = self._fitted(self.roles.column, self.column, min(columns, room), self.tile[1])
+        near = 2 * self.row * self.depth * self.others <= cache // 2
+        most = min(_NEAR_COLUMNS if near else _MAX_COLUMNS, room)
+        self.columns = self._fitted(self.roles.column, self.column, most, self.tile[1])
+        whole = static and self.depth >= self.deep
+        rows = _PART_ROWS if not whole else self.row if self.in_place else _COPIED_ROWS
+        self.rows = self._fitted(self.roles.row, self.row, rows, self.tile[0])
+
+    def _read_once(self) -> None:
+        """For one tile of rows what counts is to read the columns' memory in long lines."""
+        self.depth = _FEW_DEPTH
+        self.columns = self._fitted(self.roles.column, self.column, 2 * _MAX_COLUMNS, self.tile[1])
+        self.rows = self._fitted(self.roles.row, self.row, self.row, self.tile[0])
 
     @staticmethod
     def _fitted(loop: Loop, turns: int, most: int, tile: int) -> int:
@@ -108,7 +127,7 @@ class _Sizes:
         total = 1
         for loop in self.problem.out:
             if loop not in (self.roles.row, self.roles.column):
-                total *= bound(loop.extent)
+                total *= turns_of(loop)
         return total
 
     def work(self) -> float:
@@ -123,10 +142,10 @@ class _Sizes:
     def _share(self) -> None:
         """Cut columns, then rows, while units are large and few."""
         least = max(_GRID, self.tile[1]), max(_GRID, self.tile[0])
-        while self.units() < _ENOUGH and self.work() >= 2 * UNIT:
+        while self.work() >= 2 * UNIT and (self.units() < _FEW or (self.units() < FEW_UNITS and self.work() >= _HUGE)):
             if self.columns >= 4 * least[0]:
                 self.columns = _up(-(-self.columns // 2), least[0])
-            elif self.rows >= 8 * least[1]:
+            elif self.rows >= 4 * least[1]:
                 self.rows = _up(-(-self.rows // 2), least[1])
             else:
                 return
@@ -163,9 +182,12 @@ class _Sizes:
         )
 
     def _grain(self) -> int:
-        """Units that share a slab of columns, if there is enough else for other threads."""
+        """Units that share a slab of columns, unless too few slabs are left for other threads."""
+        shared = -(-self.row // self.rows)
         least = -(-UNIT // max(1, round(self.work())))
-        return max(least, min(-(-self.row // self.rows), -(-self.units() // FEW_UNITS)))
+        if self.units() // shared < _FEW:
+            return max(least, -(-self.units() // FEW_UNITS))
+        return -(-least // shared) * shared
 
     def cost(self) -> float:
         """Cycles on one core."""
@@ -173,7 +195,7 @@ class _Sizes:
         fills = self._repeats() * self.others * self.column * self.deep / 8
         if not self.in_place:
             fills += self._repeats() * self.others * self.row * self.deep / 8 * -(-self.column // self.columns)
-        return units * self.work() + fills + self._repeats() * self.row * self.column / SIDE * 4 + 1000.0
+        return units * self.work() + fills + self._repeats() * self.row * self.column / SIDE * 4 + _STAGE
 
 
 def _up(size: int, grid: int) -> int:

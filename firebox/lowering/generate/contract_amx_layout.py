@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from firebox import dims
 from firebox.dialects.nd.group import GroupOp
 from firebox.dialects.nd.schedule import Schedule
-from firebox.dims import DimLike
 from firebox.dtypes import bf16, f32
 from firebox.lowering.generate.contract_problem import Operand, Problem
 from firebox.lowering.generate.contract_scratch import Sums
@@ -119,6 +118,8 @@ class PairTiling(Tiling):
         depth, column = self.roles.depth, self.turns(self.roles.column.name)
         if number == self.roles.rows or not isinstance(depth.extent, int) or column is None:
             return False
+        if self.whole(self.roles.row):  # no other block of rows would use it again
+            return self.whole(depth)
         return 2 * depth.extent * column * self.others <= SLAB_LIMIT
 
     @property
@@ -219,8 +220,3 @@ def _rounded(tiling: PairTiling, which: int) -> int:
     turns = tiling.turns(loop.name)
     assert turns is not None
     return -(-turns // tiling.tile[which]) * tiling.tile[which]
-
-
-def bound(extent: DimLike) -> int:
-    """Turns of a loop, for estimates."""
-    return max(1, estimate(extent))

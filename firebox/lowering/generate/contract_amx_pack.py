@@ -59,14 +59,21 @@ class PairPacking:
         k.loop(0, self.slab.others[name], 1, [], lambda position, _: turn(position))
 
     def _squares(self, source: Val, target: Val) -> None:
-        """Whole squares along the depth, then the one that is left over."""
+        """All squares, along the memory inside, so that lines are read one after the other."""
+        k = self.k
+        if self.operand.stride(self.depth.name) == 1:
+            k.loop(0, self.wide, SIDE, [], lambda first, _: self._lines_along_depth(source, target, first))
+        else:
+            self._along(lambda at, rest: self._along_side(source, target, at, rest))
+
+    def _along(self, square: Callable[[Val, Val | None], None]) -> None:
+        """Whole squares along the depth, then what is left over, with the number of turns there."""
         k = self.k
         full = k.mul(k.floordiv(self.long, DEPTH), DEPTH)
-        square = self._along_depth if self.operand.stride(self.depth.name) == 1 else self._along_side
-        k.loop(0, full, DEPTH, [], lambda at, _: square(source, target, at, None))
+        k.loop(0, full, DEPTH, [], lambda at, _: square(at, None))
         rest = k.sub(self.long, full)
         if rest.const != 0:
-            k.if_(k.gt(rest, 0), lambda: square(source, target, full, rest))
+            k.if_(k.gt(rest, 0), lambda: square(full, rest))
 
     def _place(self, target: Val, side: Val, depth: Val) -> Val:
         """Address of a square, by its first row or column and its first turn along the depth."""
@@ -75,21 +82,21 @@ class PairPacking:
 
     # ---- memory follows the depth --------------------------------------------------------------------------------
 
-    def _along_depth(self, source: Val, target: Val, at: Val, rest: Val | None) -> None:
+    def _lines_along_depth(self, source: Val, target: Val, first: Val) -> None:
         k = self.k
-        mask = None if rest is None else k.mask(rest, DEPTH)
+        begins = []
+        for number in range(SIDE):
+            line = k.add(first, number)
+            if self.wide.const is None or self.wide.const % SIDE:
+                line = k.min(line, k.sub(self.wide, 1))
+            begins.append(k.add(source, k.mul(line, self.across)))
 
-        def square(first: Val) -> None:
-            lines = []
-            for number in range(SIDE):
-                line = k.add(first, number)
-                if self.wide.const is None or self.wide.const % SIDE:
-                    line = k.min(line, k.sub(self.wide, 1))
-                address = k.add(k.add(source, k.mul(line, self.across)), at)
-                lines.append(k.pairs(k.load(self.source, address, DEPTH, mask, 0, raw=True)))
+        def square(at: Val, rest: Val | None) -> None:
+            mask = None if rest is None else k.mask(rest, DEPTH)
+            lines = [k.pairs(k.load(self.source, k.add(b, at), DEPTH, mask, 0, raw=True)) for b in begins]
             self._store(lines if self.as_rows else transpose(k, lines, self.machine), self._place(target, first, at))
 
-        k.loop(0, self.wide, SIDE, [], lambda first, _: square(first))
+        self._along(square)
 
     def _store(self, lines: Sequence[Val], place: Val) -> None:
         for number, line in enumerate(lines):
