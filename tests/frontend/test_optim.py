@@ -14,9 +14,9 @@ from firebox.frontend.nn import functional as F
 from firebox.frontend.optim import Optimizer
 from firebox.frontend.stats import reset_stats, stats
 from firebox.frontend.tensor import tensor
+from tests.frontend.optimizing import loss_of, make_params
 
 Array = npt.NDArray[Any]
-SHAPES = [(3, 4), (5,), (), (2, 1, 3)]
 STEPS = 5
 
 
@@ -88,19 +88,6 @@ RULES: dict[str, tuple[Callable[[Any], Optimizer], Callable[[], Callable[..., Ar
     "rmsprop": (lambda p: optim.RMSprop(p, 0.1, 0.9, 1e-6), rmsprop(0.1, 0.0, False)),
     "centered": (lambda p: optim.RMSprop(p, 0.1, 0.9, 1e-6, 0.0, 0.8, True), rmsprop(0.1, 0.8, True)),
 }
-
-
-def make_params(dtype: Any = np.float64, seed: int = 0) -> list[nn.Param]:
-    rng = np.random.default_rng(seed)
-    return [nn.Param(rng.normal(size=shape).astype(dtype)) for shape in SHAPES]
-
-
-def loss_of(params: list[nn.Param], t: int) -> Any:
-    """A different sum of cubes each step, so that gradients change: the gradient of p is (t + 1) * p^2."""
-    total = (params[0] ** 3).sum() * ((t + 1) / 3)
-    for p in params[1:]:
-        total = total + (p**3).sum() * ((t + 1) / 3)
-    return total
 
 
 @pytest.mark.parametrize("name", list(RULES))
@@ -324,47 +311,6 @@ def test_clip_grad_norm_and_value_by_hand() -> None:
     assert all(np.abs(p.grad.numpy()).max() <= 0.01 for p in params if p.grad is not None)
     with pytest.raises(UserError, match="no parameter has a gradient"):
         optim.grad_norm(make_params())
-
-
-# ---- schedules ---------------------------------------------------------------------------------------------------
-
-
-def rates(make: Callable[[Optimizer], optim.Schedule], count: int) -> list[float]:
-    optimizer = optim.SGD(make_params(), 2.0)
-    schedule = make(optimizer)
-    found = []
-    for _ in range(count):
-        found.append(optimizer.lr)
-        schedule.step()
-    return found
-
-
-def test_schedules() -> None:
-    assert rates(optim.ConstantSchedule, 3) == [2.0, 2.0, 2.0]
-    np.testing.assert_allclose(rates(lambda o: optim.StepSchedule(o, 2, 0.5), 5), [2, 2, 1, 1, 0.5])
-    np.testing.assert_allclose(rates(lambda o: optim.ExponentialSchedule(o, 0.5), 3), [2, 1, 0.5])
-    np.testing.assert_allclose(rates(lambda o: optim.LinearSchedule(o, 4, 1.0, 0.5), 6), [2, 1.75, 1.5, 1.25, 1, 1])
-    found = rates(lambda o: optim.CosineSchedule(o, 6, 2, 0.1), 8)
-    cosine = [0.1 + 0.9 * 0.5 * (1 + np.cos(np.pi * k / 4)) for k in range(5)]
-    np.testing.assert_allclose(found, [1.0, 2.0, *(2 * c for c in cosine), 0.2])
-    with pytest.raises(UserError, match="warmup_steps"):
-        rates(lambda o: optim.CosineSchedule(o, 6, 7), 1)
-
-
-def test_the_rate_of_a_schedule_is_the_one_that_is_used() -> None:
-    params = make_params()
-    optimizer = optim.SGD(params, 1.0)
-    schedule = optim.StepSchedule(optimizer, 1, 0.5)
-    value = params[1].numpy().copy()
-    for k in range(3):
-        loss_of(params, 0).backward()
-        optimizer.step()
-        schedule.step()
-        value = value - 0.5**k * value**2
-    np.testing.assert_allclose(params[1].numpy(), value, rtol=1e-12)
-    again = optim.StepSchedule(optim.SGD(make_params(), 1.0), 1, 0.5)
-    again.load_state_dict(schedule.state_dict())
-    assert again.optimizer.lr == 0.125
 
 
 # ---- state -------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Self
 from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block
 
-from firebox.dialects.kernel import ops
+from firebox.dialects.kernel import group_ops
 from firebox.dialects.kernel.tiles import Tiles
 from firebox.dialects.kernel.values import INDEX, Ref, Val
 from firebox.dialects.xdsl_compat import (
@@ -118,10 +118,10 @@ class WorkGroups(Tiles):
         return self._id("item")
 
     def _id(self, kind: str) -> Val:
-        value = self._pure(ops.IdOp, (), INDEX, 1, {"kind": StringAttr(kind)}, kind)
+        value = self._pure(group_ops.IdOp, (), INDEX, 1, {"kind": StringAttr(kind)}, kind)
         value.nonneg = True
         return value
 
     def barrier(self) -> None:
         """Wait for the other work-items of the group, and see what they wrote to local memory; all must come here."""
-        self._effect(ops.BarrierOp, (), (), {})
+        self._effect(group_ops.BarrierOp, (), (), {})

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     i8,
     i64,
 )
-from xdsl.ir import Attribute, Dialect
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
@@ -39,8 +39,6 @@ from xdsl.traits import (
     SameOperandsAndResultType,
 )
 from xdsl.utils.exceptions import VerifyException
-
-from firebox.dialects.kernel.tile_ops import TILE_OPS
 
 INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 FLOAT_PREDICATES = ("oeq", "une", "olt", "ole", "ogt", "oge", "ord", "uno")
@@ -370,59 +368,21 @@ class AsmOp(IRDLOperation):
             raise VerifyException("kernel.asm gives values, not memory")
 
 
-ID_KINDS = ("group", "groups", "item")
-
-
-@irdl_op_definition
-class IdOp(IRDLOperation):
-    """Where this work-item is: its `group`, how many `groups` there are, which `item` of its group it is."""
-
-    name = "kernel.id"
-    kind = prop_def(StringAttr)
-    result = result_def(IndexType)
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$kind attr-dict"
-
-    def verify_(self) -> None:
-        if self.kind.data not in ID_KINDS:
-            raise VerifyException(f"kernel.id knows {', '.join(ID_KINDS)}, found '{self.kind.data}'")
-
-
-@irdl_op_definition
-class BarrierOp(IRDLOperation):
-    """All work-items of the group come here before any goes on, and see what the others wrote to local memory.
-
-    Not what they wrote to buffers: a fence for those would wait for every store under way.
-    """
-
-    name = "kernel.barrier"
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    assembly_format = "attr-dict"
-
-
-Kernel = Dialect(
-    "kernel",
-    [
-        AllocOp,
-        AsmOp,
-        AtomicOp,
-        BarrierOp,
-        CastOp,
-        CmpOp,
-        FailOp,
-        GatherOp,
-        IdOp,
-        IotaOp,
-        MaskOp,
-        OpaqueOp,
-        PrefetchOp,
-        RemfOp,
-        ScatterOp,
-        SelectOp,
-        SigmoidOp,
-        ViewOp,
-        *TILE_OPS,
-    ],
-    [],
+OPS: tuple[type[Operation], ...] = (
+    AllocOp,
+    AsmOp,
+    AtomicOp,
+    CastOp,
+    CmpOp,
+    FailOp,
+    GatherOp,
+    IotaOp,
+    MaskOp,
+    OpaqueOp,
+    PrefetchOp,
+    RemfOp,
+    ScatterOp,
+    SelectOp,
+    SigmoidOp,
+    ViewOp,
 )

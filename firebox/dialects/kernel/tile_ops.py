@@ -67,40 +67,34 @@ class TileZeroOp(IRDLOperation):
         _verify_tile(self.tile)
 
 
+class _Transfer(IRDLOperation):
+    """Between a tile and memory."""
+
+    tile = prop_def(IntegerAttr)
+    memref = operand_def(base(MemRefType))
+    index = operand_def(IndexType)
+    stride = operand_def(IndexType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$memref `[` $index `]` `,` $stride attr-dict `:` type($memref)"
+
+    def verify_(self) -> None:
+        _verify_tile(self.tile)
+        _verify_memory(self.memref.type)
+
+
 @irdl_op_definition
-class TileLoadOp(IRDLOperation):
+class TileLoadOp(_Transfer):
     """A tile from memory: row r is the 64 bytes from `memory[index + r * stride]` on."""
 
     name = "kernel.tile_load"
-    tile = prop_def(IntegerAttr)
-    memref = operand_def(base(MemRefType))
-    index = operand_def(IndexType)
-    stride = operand_def(IndexType)
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$memref `[` $index `]` `,` $stride attr-dict `:` type($memref)"
-
-    def verify_(self) -> None:
-        _verify_tile(self.tile)
-        _verify_memory(self.memref.type)
 
 
 @irdl_op_definition
-class TileStoreOp(IRDLOperation):
+class TileStoreOp(_Transfer):
     """A tile to memory: row r goes to the 64 bytes from `memory[index + r * stride]` on."""
 
     name = "kernel.tile_store"
-    tile = prop_def(IntegerAttr)
-    memref = operand_def(base(MemRefType))
-    index = operand_def(IndexType)
-    stride = operand_def(IndexType)
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$memref `[` $index `]` `,` $stride attr-dict `:` type($memref)"
-
-    def verify_(self) -> None:
-        _verify_tile(self.tile)
-        _verify_memory(self.memref.type)
 
 
 @irdl_op_definition

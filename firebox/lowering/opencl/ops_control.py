@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from xdsl.dialects import func, scf
 from xdsl.ir import Block, Operation
 
-from firebox.dialects.kernel import ops as kernel
+from firebox.dialects.kernel import group_ops
 from firebox.dialects.xdsl_compat import is_used, operands_of
 from firebox.lowering.opencl import text
 from firebox.lowering.opencl.calls import called
@@ -99,8 +99,8 @@ def _call(f: FunctionText, op: func.CallOp) -> None:
 _IDS = {"group": "get_group_id(0)", "groups": "get_num_groups(0)", "item": "get_local_id(0)"}
 
 
-@lowers(kernel.IdOp)
-def _id(f: FunctionText, op: kernel.IdOp) -> None:
+@lowers(group_ops.IdOp)
+def _id(f: FunctionText, op: group_ops.IdOp) -> None:
     kind = op.kind.data
     if is_used(op.results[0]):
         name = f.fresh(kind)
@@ -108,6 +108,6 @@ def _id(f: FunctionText, op: kernel.IdOp) -> None:
         f.define_name(op.results[0], name)
 
 
-@lowers(kernel.BarrierOp)
-def _barrier(f: FunctionText, op: kernel.BarrierOp) -> None:
+@lowers(group_ops.BarrierOp)
+def _barrier(f: FunctionText, op: group_ops.BarrierOp) -> None:
     f.line("barrier(CLK_LOCAL_MEM_FENCE);")

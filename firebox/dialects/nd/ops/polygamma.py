@@ -14,9 +14,9 @@ from firebox.dialects.nd.array import ArrayLike
 from firebox.dialects.nd.aval import Aval
 from firebox.dialects.nd.base import Array, Kind, NdOp, Rng, Sample, register
 from firebox.dialects.nd.formula import Formula, elementwise
-from firebox.dialects.nd.numpy_scalar import NumpyScalars, Val
 from firebox.dialects.nd.ops import cases
 from firebox.dialects.nd.ops.common import FLOAT, Arrays, Grads, check_dtype
+from firebox.dialects.nd.ops.special import by_formula
 from firebox.dialects.nd.params import INT
 from firebox.errors import UserError
 
@@ -78,9 +78,7 @@ class Polygamma(NdOp):
 
     @classmethod
     def evaluate(cls, x: Array, order: int) -> Array:
-        with np.errstate(all="ignore"):
-            found = cls.scalar(NumpyScalars({}), Val(x.astype(np.float64), dtypes.f64), order).array
-            return np.asarray(found).astype(x.dtype)
+        return by_formula(cls, x, order)
 
     @classmethod
     def scalar(cls, s: Any, x: Any, order: int) -> Any:

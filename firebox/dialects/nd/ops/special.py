@@ -14,7 +14,6 @@ import numpy as np
 
 from firebox import dtypes
 from firebox.dialects.nd.base import Array, Rng, Sample, register
-from firebox.dialects.nd.numpy_scalar import NumpyScalars, Val
 from firebox.dialects.nd.ops import special_coefficients as c
 from firebox.dialects.nd.ops.common import Arrays, Grads
 from firebox.dialects.nd.ops.elementwise_unary import Transcendental
@@ -36,6 +35,15 @@ def table(x: Any, name: str) -> Sequence[float]:
     return found
 
 
+def by_formula(op: Any, x: Array, *parameters: Any) -> Array:
+    """What the formula of an op of one value gives in f64, rounded to the type of x."""
+    from firebox.dialects.nd.numpy_scalar import NumpyScalars, Val  # loads the kernel dialect, some 40 ms
+
+    with np.errstate(all="ignore"):
+        found = op.scalar(NumpyScalars({}), Val(x.astype(np.float64), dtypes.f64), *parameters).array
+        return np.asarray(found).astype(x.dtype)
+
+
 class Special(Transcendental):
     """A function whose numpy meaning is its formula in f64, rounded to the type."""
 
@@ -43,9 +51,7 @@ class Special(Transcendental):
 
     @classmethod
     def evaluate(cls, x: Array) -> Array:
-        with np.errstate(all="ignore"):
-            found = cls.scalar(NumpyScalars({}), Val(x.astype(np.float64), dtypes.f64)).array
-            return np.asarray(found).astype(x.dtype)
+        return by_formula(cls, x)
 
     @classmethod
     def samples(cls, rng: Rng) -> Iterable[Sample]:
